@@ -1,0 +1,10 @@
+// Command hermes-edge is Caddy with the Hermes Edge module built in.
+package main
+
+import (
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+
+	_ "github.com/caddyserver/caddy/v2/modules/standard"
+)
+
+func main() { caddycmd.Main() }
