@@ -9,6 +9,7 @@ import (
 	_ "github.com/gobwas/ws"
 	_ "github.com/golang-jwt/jwt/v5"
 	_ "github.com/prometheus/client_golang/prometheus"
+	_ "github.com/rivo/uniseg"
 	_ "go.etcd.io/bbolt"
 	_ "go.uber.org/goleak"
 	_ "go.uber.org/zap"
