@@ -14,19 +14,57 @@ import (
 type Principal struct {
 	User     string   // one namespace for the whole process
 	Admin    bool     // all profiles, all sessions, detailed health
-	Profiles []string // profiles he may use; ignored for Admin
+	Profiles []string // profiles he may use, AllProfiles for every one; ignored for Admin
 	Shared   bool     // the mount shares sessions: he opens every session of his profiles
 	Ceiling  []string // profiles of the mount, nil: no ceiling; binds Admin too
 	Expires  time.Time
 	Rule     string // fingerprint of the rule that admitted him, never a secret
+
+	// evidence is what the rule needs to decide about the same person again after a
+	// change of its grants (Review): claims or placeholder values, never the token.
+	evidence any
+}
+
+// AllProfiles in a list of profiles stands for every profile.
+const AllProfiles = "*"
+
+// maxProfile is the longest name of a profile, in bytes.
+const maxProfile = 64
+
+// ValidProfile reports whether name can be a profile: a lower-case letter or
+// digit, then letters, digits, "_" and "-", at most 64 bytes. A name that is not
+// valid never reaches a path, a key or a header (AUT-02).
+func ValidProfile(name string) bool {
+	if name == "" || len(name) > maxProfile {
+		return false
+	}
+	for i := range len(name) {
+		switch c := name[i]; {
+		case c >= 'a' && c <= 'z', c >= '0' && c <= '9':
+		case (c == '_' || c == '-') && i > 0:
+		default:
+			return false
+		}
+	}
+	return true
 }
 
 // MayUse reports whether p may run in, and see sessions of, a profile.
+// Nobody may use a name that is no valid profile.
 func (p *Principal) MayUse(profile string) bool {
+	if !ValidProfile(profile) {
+		return false
+	}
 	if p.Ceiling != nil && !slices.Contains(p.Ceiling, profile) {
 		return false
 	}
-	return p.Admin || slices.Contains(p.Profiles, profile)
+	return p.Admin || slices.Contains(p.Profiles, profile) || slices.Contains(p.Profiles, AllProfiles)
+}
+
+// Same reports whether p and o are one user admitted by one rule: what a sid is
+// bound to.
+func (p *Principal) Same(o *Principal) bool {
+	return p.User == o.User && p.Rule == o.Rule
 }
 
 // MayOpen reports whether p may use a stored session.
@@ -41,11 +79,11 @@ func (p *Principal) Expired(now time.Time) bool {
 
 // Credentials are what a request or a CONNECT packet brought.
 type Credentials struct {
-	Token    string // CONNECT auth.token, or Authorization: Bearer
-	Profile  string // profile asked for in the handshake query, may be empty
+	Token   string // CONNECT auth.token, or Authorization: Bearer
+	Profile string // profile asked for in the handshake query, may be empty
+	// Identity holds values resolved by the web server at the request (rule
+	// caddy_user), by the expression that Placeholders returned.
 	Identity map[string]string
-	// Identity holds placeholder values resolved by the web server at the request
-	// (rule caddy_user), by placeholder.
 }
 
 // Errors of Authenticate. Their texts are the ones of the wire (chat-run 1.6).
