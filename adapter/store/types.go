@@ -1,6 +1,9 @@
 package store
 
-import "time"
+import (
+	"strconv"
+	"time"
+)
 
 // Guard is the owner and profile against which a node authorised a request. An
 // operation compares it with the session's own and refuses a mismatch, so that a
@@ -74,6 +77,10 @@ const (
 	RoleTool      Role = "tool"
 	RoleCommand   Role = "command"
 )
+
+// EntryStamp is the stamp of the index-th entry written by a call with the given
+// call stamp.
+func EntryStamp(call string, index int) string { return call + strconv.Itoa(index) }
 
 // NewRow is a transcript row to be sealed.
 type NewRow struct {
