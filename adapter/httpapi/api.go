@@ -1,0 +1,5 @@
+package httpapi
+
+import "net/http"
+
+func newAPI(cfg Config) http.Handler { return http.NotFoundHandler() }
