@@ -37,7 +37,8 @@ type Generated struct {
 }
 
 // OpenGenerated loads the access token of a data directory, or makes it. The file
-// is readable by its owner only.
+// is readable by its owner only. The caller is the one process that works with the
+// data directory.
 func OpenGenerated(dataDir string) (*Generated, error) {
 	token, err := ReadAccessToken(dataDir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -64,10 +65,6 @@ func ReadAccessToken(dataDir string) (string, error) {
 	}
 	token := strings.TrimSpace(string(data))
 	if token == "" {
-		// The process that made the file died before it wrote to it.
-		if err := os.Remove(path); err != nil {
-			return "", fmt.Errorf("access token: remove the empty file: %w", err)
-		}
 		return "", fmt.Errorf("access token: %s is empty: %w", path, fs.ErrNotExist)
 	}
 	if len(token) < minToken || strings.ContainsAny(token, " \t\r\n") {
@@ -80,8 +77,14 @@ func createAccessToken(dataDir string) (string, error) {
 	if err := os.MkdirAll(dataDir, 0o700); err != nil {
 		return "", fmt.Errorf("access token: %w", err)
 	}
-	token := newAccessToken()
-	err := writeExclusive(AccessTokenPath(dataDir), token)
+	path, token := AccessTokenPath(dataDir), newAccessToken()
+	if data, err := os.ReadFile(path); err == nil && strings.TrimSpace(string(data)) == "" {
+		// The process that made the file died before it wrote to it.
+		if err := os.Remove(path); err != nil {
+			return "", fmt.Errorf("access token: %w", err)
+		}
+	}
+	err := writeExclusive(path, token)
 	if errors.Is(err, fs.ErrExist) {
 		return ReadAccessToken(dataDir)
 	}

@@ -89,10 +89,11 @@ type webOrigin struct {
 	host   string // lower case, without the default port of scheme
 }
 
+// parseOrigin reads scheme://host[:port]; one slash may follow.
 func parseOrigin(s string) (webOrigin, bool) {
 	u, err := url.Parse(s)
-	if err != nil || u.Hostname() == "" || u.User != nil || strings.ContainsAny(s, "?#*,") ||
-		u.Scheme+"://"+u.Host != strings.TrimSuffix(s, "/") && !strings.EqualFold(u.Scheme+"://"+u.Host, strings.TrimSuffix(s, "/")) {
+	if err != nil || u.Scheme == "" || u.Hostname() == "" || u.User != nil ||
+		strings.TrimPrefix(u.Path, "/") != "" || strings.ContainsAny(s, "?#*, ") {
 		return webOrigin{}, false
 	}
 	return webOrigin{scheme: u.Scheme, host: trimPort(u.Host, u.Scheme)}, true
