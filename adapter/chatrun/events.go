@@ -191,3 +191,20 @@ func mustJSON(v any) []byte {
 	}
 	return b
 }
+
+// SessionDeleted builds session.deleted: an addition of this server, which other
+// front-ends ignore.
+func SessionDeleted(sid string) []byte { return newPayload(EventSessionDeleted, sid, 16).done() }
+
+// Tool identifies the call that a tool event speaks of.
+type Tool struct {
+	ID   string `json:"tool_call_id"`
+	Name string `json:"name"`
+}
+
+// DecodeTool reads the call of a tool event's payload.
+func DecodeTool(payload []byte) (Tool, bool) {
+	var t Tool
+	err := json.Unmarshal(payload, &t)
+	return t, err == nil && t.ID != ""
+}

@@ -28,6 +28,7 @@ const (
 	EventAbortCompleted = "abort.completed"
 	EventAgentEvent     = "agent.event"
 	EventTitleUpdated   = "session.title.updated"
+	EventSessionDeleted = "session.deleted"
 )
 
 // Texts of the wire (appendix B).

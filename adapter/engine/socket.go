@@ -51,6 +51,9 @@ type Socket interface {
 	Send(e *Event, r Room) bool
 	// Drained asks for f to be called once, soon, when the buffer has room again.
 	Drained(f func())
+	// Gone reports whether the connection has ended. It is true before Leave is
+	// called for the socket.
+	Gone() bool
 	// Left tells that the socket does not follow the session any more.
 	Left(sessionID string)
 	// Close ends the connection.

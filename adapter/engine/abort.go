@@ -1,0 +1,121 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+
+	"go.uber.org/zap"
+
+	"github.com/hermes-edge/hermes-edge/adapter/chatrun"
+	"github.com/hermes-edge/hermes-edge/adapter/store"
+)
+
+// Abort answers the client event abort (chat-run section 7, contract 5.5). It is
+// bound to the run that the socket shows, so that a click never hits a later run.
+func (e *Engine) Abort(ctx context.Context, sock Socket, raw json.RawMessage) {
+	req, ok := chatrun.ParseSession(raw)
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	s := e.acquire(req.SessionID)
+	defer e.release(s)
+	if err := s.abort(ctx, sock); err != nil {
+		e.log.Warn("abort failed", zap.String("session", req.SessionID), zap.Error(err))
+	}
+}
+
+func (s *session) abort(ctx context.Context, sock Socket) error {
+	head, err := s.e.head(ctx, s.sid)
+	if err != nil {
+		return err
+	}
+	if !head.Exists() || !mayOpenHead(sock, head) {
+		sock.Send(s.abortIgnored(), Room{})
+		return nil
+	}
+	shown, meantEnded := "", false
+	s.box.do(func() {
+		if m := s.members[sock]; m != nil {
+			shown, meantEnded = m.shown, m.shown == "" && recently(m.endedAt)
+		}
+	})
+	if meantEnded {
+		return nil
+	}
+	target := shown
+	if target == "" {
+		target = head.Run.Run
+	}
+	if target == "" {
+		sock.Send(s.abortIgnored(), Room{})
+		return nil
+	}
+	return s.abortRun(ctx, sock, head, target, shown != "")
+}
+
+func (s *session) abortRun(ctx context.Context, sock Socket, head store.Session, run string, shown bool) error {
+	res, err := s.e.requestAbort(ctx, head, run, sock.ID())
+	if err != nil {
+		return err
+	}
+	switch res.Code {
+	case store.OK, store.Already:
+		if !res.Alive {
+			return s.takeOver(ctx)
+		}
+		s.stopHere(run)
+	case store.None, store.Ended, store.Forbidden:
+		if !shown {
+			sock.Send(s.abortIgnored(), Room{})
+		}
+	}
+	return nil
+}
+
+// requestAbort records the wish with the run.
+func (e *Engine) requestAbort(ctx context.Context, head store.Session, run, cid string) (store.AbortResult, error) {
+	entry := store.NewEntry{
+		Kind: store.KindAbort, Name: chatrun.EventAbortStarted,
+		Payload: chatrun.AbortStarted(head.SID, head.Run.WireID),
+	}
+	return e.cfg.Store.RequestAbort(ctx, head.SID, guardOf(head), run, cid, entry)
+}
+
+// stopHere stops the run at once if this node owns it; another owner learns of
+// the abort from the store.
+func (s *session) stopHere(run string) {
+	s.box.do(func() {
+		if s.runner != nil {
+			s.runner.abort(run)
+		}
+	})
+}
+
+func (s *session) abortIgnored() *Event {
+	return &Event{Name: chatrun.EventAbortCompleted, Payload: chatrun.AbortIgnored(s.sid)}
+}
+
+// CancelQueued answers the client event cancel_queued_run (chat-run 2.4). The new
+// list reaches everybody, the sender too, through the log; an item that does not
+// wait is ignored in silence (CR-51).
+func (e *Engine) CancelQueued(ctx context.Context, sock Socket, raw json.RawMessage) {
+	req, ok := chatrun.ParseSession(raw)
+	if !ok || req.QueueID == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	head, err := e.head(ctx, req.SessionID)
+	if err == nil && head.Exists() && mayOpenHead(sock, head) {
+		var res store.CancelResult
+		res, err = e.cfg.Store.CancelQueued(ctx, req.SessionID, guardOf(head), req.QueueID)
+		if res.Code == store.Cancelled {
+			e.cfg.Metrics.QueueLength(-1)
+		}
+	}
+	if err != nil {
+		e.log.Warn("queued message not cancelled", zap.String("session", req.SessionID), zap.Error(err))
+	}
+}

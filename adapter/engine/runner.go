@@ -1,0 +1,296 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hermes-edge/hermes-edge/adapter/chatrun"
+	"github.com/hermes-edge/hermes-edge/adapter/store"
+)
+
+// Why a run's context ends.
+var (
+	errAborted      = errors.New("stopped by the user")
+	errLost         = errors.New("the run belongs to another node now")
+	errRestarting   = errors.New("The server is restarting; the answer is incomplete")
+	errTooLong      = errors.New("The answer is too long (over 16 MiB of text)")
+	errTooManyTools = errors.New("The run has too many tools open at once")
+)
+
+// runner carries out the runs of one tenure: the first one, and whatever Finish
+// pops behind it. It holds the session's actor until it ends.
+type runner struct {
+	e       *Engine
+	s       *session
+	guard   store.Guard
+	token   string
+	aborted atomic.Pointer[string] // run key of the run to be stopped
+	current atomic.Pointer[runContext]
+
+	// Owned by the runner's goroutine, and by the appender between start and end
+	// of a run's outbox.
+	item  *store.Item
+	row   store.Row
+	seq   int64
+	usage store.Usage // of the session, this run not counted
+	out   *outbox
+	view  *chatrun.View
+
+	wireID         string // as the appender knows it
+	wire           atomic.Pointer[string]
+	uncovered      int
+	uncoveredBytes int
+	coveredAt      time.Time
+}
+
+type runContext struct {
+	run    string
+	cancel context.CancelCauseFunc
+}
+
+func newRunner(s *session, g store.Guard, token string) *runner {
+	return &runner{e: s.e, s: s, guard: g, token: token}
+}
+
+// start begins with an item under the runner's tenure. If the engine is closing,
+// the item stays with the store for the next process.
+func (r *runner) start(item *store.Item, row store.Row) {
+	r.launch(func() {
+		r.load()
+		r.loop(item, row, r.execute)
+	})
+}
+
+// startFailed ends an item without running it.
+func (r *runner) startFailed(item *store.Item, cause string) {
+	r.launch(func() {
+		r.load()
+		r.loop(item, store.Row{}, func(context.Context, *sink) Outcome {
+			return Outcome{Failed: true, Error: cause, Stopped: true}
+		})
+	})
+}
+
+func (r *runner) launch(f func()) {
+	r.e.mu.Lock()
+	r.s.refs++
+	r.e.userRuns[r.guard.Owner]++
+	r.e.mu.Unlock()
+	started := r.e.spawn(func() {
+		f()
+		r.leave()
+	})
+	if !started {
+		r.leave()
+	}
+}
+
+// leave gives the session back.
+func (r *runner) leave() {
+	r.s.box.do(func() {
+		if r.s.runner == r {
+			r.s.runner = nil
+		}
+	})
+	r.e.mu.Lock()
+	if r.e.userRuns[r.guard.Owner]--; r.e.userRuns[r.guard.Owner] <= 0 {
+		delete(r.e.userRuns, r.guard.Owner)
+	}
+	if len(r.e.userRuns) == 0 {
+		for _, done := range r.e.quiet {
+			close(done)
+		}
+		r.e.quiet = nil
+	}
+	r.e.mu.Unlock()
+	r.e.release(r.s)
+}
+
+func (e *Engine) runsOf(user string) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.userRuns[user]
+}
+
+// load reads what the usage of the session was before this tenure.
+func (r *runner) load() {
+	ctx, cancel := context.WithTimeout(r.e.ctx, callTimeout)
+	defer cancel()
+	if head, err := r.e.head(ctx, r.s.sid); err == nil {
+		r.usage = head.Usage
+	}
+}
+
+// loop runs the item and then what Finish pops, each with one ending.
+func (r *runner) loop(item *store.Item, row store.Row, carry func(context.Context, *sink) Outcome) {
+	for item != nil {
+		r.item, r.row = item, row
+		item, row = r.one(carry)
+		carry = r.execute
+	}
+}
+
+// one carries out one run, from its start to its ending.
+func (r *runner) one(carry func(context.Context, *sink) Outcome) (*store.Item, store.Row) {
+	ctx, cancel := context.WithCancelCause(r.e.ctx)
+	defer cancel(nil)
+	if r.view == nil {
+		r.view = &chatrun.View{}
+	}
+	r.out, r.coveredAt, r.uncovered, r.uncoveredBytes = newOutbox(), time.Now(), 0, 0
+	r.current.Store(&runContext{run: r.item.Run, cancel: cancel})
+	r.heedAbort()
+	if r.e.isDraining() {
+		cancel(errRestarting)
+	}
+	began := time.Now()
+	r.e.cfg.Metrics.RunStarted(r.item.Executor)
+	go r.appender()
+	k := &sink{r: r, began: began}
+	outcome := r.carryOut(ctx, k, carry)
+	k.closeTools()
+	r.out.close()
+	<-r.out.idle
+	r.current.Store(nil)
+	item, row, ended := r.finish(k, outcome, context.Cause(ctx))
+	r.e.cfg.Metrics.RunEnded(r.item.Executor, string(ended), time.Since(began))
+	r.view, r.wireID = nil, ""
+	r.wire.Store(nil)
+	return item, row
+}
+
+// carryOut guards the engine against an executor that panics: one broken run must
+// not take the process and everybody's chats with it.
+func (r *runner) carryOut(ctx context.Context, k *sink, carry func(context.Context, *sink) Outcome) (out Outcome) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.s.logger().Error("executor panicked", zap.Any("panic", p), zap.Stack("stack"))
+			out = Outcome{Failed: true, Error: "The server failed while it carried out this run"}
+		}
+	}()
+	if ctx.Err() != nil {
+		return Outcome{Failed: true, Stopped: true}
+	}
+	return carry(ctx, k)
+}
+
+// execute builds the turn and hands it to the executor of the item's profile.
+func (r *runner) execute(ctx context.Context, k *sink) Outcome {
+	_, x, err := r.e.cfg.Executors(r.item.Profile)
+	if err != nil {
+		return Outcome{Failed: true, Error: err.Error(), Stopped: true}
+	}
+	turn, err := r.turn(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return Outcome{Failed: true, Stopped: true}
+		}
+		r.s.logger().Warn("turn not built", zap.Error(err))
+		return Outcome{Failed: true, Error: "Earlier messages of this chat could not be loaded", Stopped: true}
+	}
+	return x.Run(ctx, turn, k)
+}
+
+// turn collects what the executor needs.
+func (r *runner) turn(ctx context.Context) (Turn, error) {
+	var opts runOptions
+	if err := json.Unmarshal(r.item.Options, &opts); err != nil {
+		return Turn{}, fmt.Errorf("run options: %w", err)
+	}
+	row, err := chatrun.DecodeRow(r.item.Row.Data)
+	if err != nil {
+		return Turn{}, fmt.Errorf("user row: %w", err)
+	}
+	history, err := r.e.history(ctx, r.s.sid, r.row.ID)
+	if err != nil {
+		return Turn{}, err
+	}
+	return Turn{
+		SessionID: r.s.sid, RunKey: r.item.Run, Profile: r.item.Profile, Input: chatrun.StoredInput(row.Content),
+		Instructions: instructions(opts.Instructions), History: history, Model: opts.Model, Provider: opts.Provider,
+	}, nil
+}
+
+func (r *runner) setWireID(id string) { r.wire.Store(&id) }
+
+func (r *runner) wireIDNow() string {
+	if id := r.wire.Load(); id != nil {
+		return *id
+	}
+	return ""
+}
+
+// abort stops a run of this tenure. It is called from any goroutine, any number
+// of times.
+func (r *runner) abort(run string) {
+	r.aborted.Store(&run)
+	r.heedAbort()
+}
+
+// heedAbort stops the current run if it is the one that was aborted.
+func (r *runner) heedAbort() {
+	run, now := r.aborted.Load(), r.current.Load()
+	if run != nil && now != nil && now.run == *run {
+		now.cancel(errAborted)
+	}
+}
+
+// cancel ends the current run for a cause.
+func (r *runner) cancel(cause error) {
+	if now := r.current.Load(); now != nil {
+		now.cancel(cause)
+	}
+}
+
+// heed acts on what the store says to an owner. It answers false when the run is
+// not ours any more.
+func (r *runner) heed(res store.OwnerResult, err error) bool {
+	if err != nil {
+		r.cancel(err)
+		r.out.drop(err)
+		return false
+	}
+	switch res.Code {
+	case store.OK, store.Dup:
+		if res.Abort {
+			r.abort(r.item.Run)
+		}
+		return true
+	default:
+		r.s.logger().Warn("run lost", zap.String("answer", string(res.Code)))
+		r.cancel(errLost)
+		r.out.drop(errLost)
+		return false
+	}
+}
+
+// renew keeps the lease while nothing is written.
+func (r *runner) renew() bool {
+	ctx, cancel := context.WithTimeout(r.e.ctx, callTimeout)
+	defer cancel()
+	if err := r.e.cfg.Store.Arm(ctx, r.s.sid, store.LeaseTTL); err != nil {
+		return r.e.ctx.Err() == nil
+	}
+	res, err := r.e.cfg.Store.Renew(ctx, r.s.sid, r.token, r.item.Run, r.seq, store.LeaseTTL)
+	if err != nil {
+		return r.e.ctx.Err() == nil
+	}
+	return r.heed(res, nil)
+}
+
+// sealText makes a row of the open text, if there is any.
+func (r *runner) sealText(reason string) []store.NewRow {
+	text, reasoning := r.view.TakeText()
+	if strings.TrimSpace(text) == "" && reasoning == "" {
+		return nil
+	}
+	row := chatrun.RowData{Role: string(store.RoleAssistant), Content: text, Reasoning: reasoning, FinishReason: reason}
+	return []store.NewRow{{Role: store.RoleAssistant, Data: row.Encode()}}
+}

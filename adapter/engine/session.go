@@ -1,0 +1,241 @@
+package engine
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hermes-edge/hermes-edge/adapter/auth"
+	"github.com/hermes-edge/hermes-edge/adapter/store"
+)
+
+// recentEnding is how long after a written ending a click on Stop is taken to
+// have meant the run that ended (contract 5.5).
+const recentEnding = 500 * time.Millisecond
+
+// session is the actor of one session on this node: its members, the place up to
+// which the log has been delivered to them, and the run if this node owns it.
+type session struct {
+	e    *Engine
+	sid  string
+	refs int // guarded by Engine.mu
+	box  mailbox
+
+	// Read outside the box.
+	appending atomic.Bool  // the owner has a batch in flight and will look at the head itself
+	hinted    atomic.Int64 // highest offset a hint has spoken of
+	delivered atomic.Int64 // offset of pos
+
+	snapshots snapshotGroup
+
+	// Only inside the box.
+	open    bool
+	sub     store.Subscription
+	ep      string // incarnation, "" while the session does not exist
+	owner   string
+	profile string
+	pos     store.Position
+	members map[Socket]*member
+	runner  *runner
+	queue   queueCache
+}
+
+// member is one socket that follows the session.
+type member struct {
+	sock    Socket
+	pos     store.Position
+	shown   string    // run whose ending the socket is owed
+	endedAt time.Time // when the last ending was written to it
+	behind  bool      // its buffer was full; the log catches it up
+}
+
+func newSession(e *Engine, sid string) *session {
+	return &session{e: e, sid: sid, members: map[Socket]*member{}, queue: queueCache{}}
+}
+
+// ensureOpen subscribes to the log and finds its head, once.
+func (s *session) ensureOpen(ctx context.Context) error {
+	var err error
+	s.box.do(func() {
+		if s.open {
+			return
+		}
+		var sub store.Subscription
+		if sub, err = s.e.cfg.Store.Subscribe(ctx, s.sid, s.hint); err != nil {
+			return
+		}
+		var head store.Session
+		if head, err = s.e.head(ctx, s.sid); err != nil {
+			sub.Close()
+			return
+		}
+		s.sub, s.open = sub, true
+		s.bind(head)
+		s.moveTo(head.Head)
+	})
+	return err
+}
+
+// shut runs when nobody holds the session any more.
+func (s *session) shut() {
+	if s.open {
+		s.sub.Close()
+		s.open = false
+	}
+}
+
+// bind makes an incarnation the current one.
+func (s *session) bind(head store.Session) {
+	s.ep, s.owner, s.profile = head.Incarnation, head.Owner, head.Profile
+	s.queue = queueCache{}
+}
+
+func (s *session) moveTo(p store.Position) {
+	s.pos = p
+	s.delivered.Store(p.Offset)
+}
+
+// hint is called by the store; it must not block.
+func (s *session) hint(h store.Hint) {
+	for {
+		seen := s.hinted.Load()
+		if h.Head.Offset <= seen || s.hinted.CompareAndSwap(seen, h.Head.Offset) {
+			break
+		}
+	}
+	if h.Deleted || h.Established || !s.appending.Load() {
+		s.wake()
+	}
+}
+
+// wake lets the tail look at the log soon. A full box loses nothing: the next
+// hint, append or resume looks again.
+func (s *session) wake() {
+	s.e.mu.Lock()
+	held := s.refs > 0
+	if held {
+		s.refs++
+	}
+	s.e.mu.Unlock()
+	if !held {
+		return
+	}
+	posted := s.box.post(func() {
+		s.follow()
+		s.e.release(s)
+	})
+	if !posted {
+		s.e.release(s)
+	}
+}
+
+// mayOpen reports whether p may follow the session as it is now. Whoever waits
+// for a session that does not exist yet may wait.
+func (s *session) mayOpen(p *auth.Principal) bool {
+	return s.ep == "" || p.MayOpen(s.owner, s.profile)
+}
+
+// join makes a socket a member at a place of the log, or moves it there, and
+// sends what lies between that place and the tail.
+func (s *session) join(sock Socket, at store.Position, shown string) *member {
+	m := s.members[sock]
+	if m == nil {
+		if !s.e.enter(sock, s) {
+			return nil
+		}
+		m = &member{sock: sock}
+		s.members[sock] = m
+	}
+	m.pos, m.shown, m.behind = at, shown, false
+	s.catchUp(m)
+	return m
+}
+
+// drop ends a membership.
+func (s *session) drop(m *member) {
+	if s.members[m.sock] != m {
+		return
+	}
+	delete(s.members, m.sock)
+	s.e.exit(m.sock, s)
+	m.sock.Left(s.sid)
+}
+
+func (s *session) dropSocket(sock Socket) {
+	if m := s.members[sock]; m != nil {
+		s.drop(m)
+	}
+}
+
+// rebind follows the session into another incarnation, or into none: members are
+// authorised anew before they get a single entry of it (H18).
+func (s *session) rebind(head store.Session) {
+	s.bind(head)
+	s.moveTo(store.Origin)
+	for _, m := range s.members {
+		if !s.mayOpen(m.sock.Principal()) {
+			s.drop(m)
+			continue
+		}
+		m.pos, m.shown, m.behind = store.Origin, "", false
+	}
+}
+
+func (s *session) room(m *member) Room {
+	return Room{SessionID: s.sid, Incarnation: s.ep, Position: m.pos, ShownRun: m.shown}
+}
+
+func (s *session) logger() *zap.Logger { return s.e.log.With(zap.String("session", s.sid)) }
+
+// snapshotGroup lets callers that come at the same time share one snapshot: a
+// caller may use one that began after he asked.
+type snapshotGroup struct {
+	mu      sync.Mutex
+	running *snapshotCall
+	next    *snapshotCall
+}
+
+type snapshotCall struct {
+	done chan struct{}
+	snap store.Snapshot
+	err  error
+}
+
+func (g *snapshotGroup) get(ctx context.Context, load func(context.Context) (store.Snapshot, error)) (store.Snapshot, error) {
+	g.mu.Lock()
+	var call *snapshotCall
+	switch {
+	case g.running == nil:
+		call = &snapshotCall{done: make(chan struct{})}
+		g.running = call
+		go g.run(call, load)
+	case g.next == nil:
+		call = &snapshotCall{done: make(chan struct{})}
+		g.next = call
+	default:
+		call = g.next
+	}
+	g.mu.Unlock()
+	select {
+	case <-call.done:
+		return call.snap, call.err
+	case <-ctx.Done():
+		return store.Snapshot{}, ctx.Err()
+	}
+}
+
+func (g *snapshotGroup) run(call *snapshotCall, load func(context.Context) (store.Snapshot, error)) {
+	for call != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), resumeTimeout)
+		call.snap, call.err = load(ctx)
+		cancel()
+		close(call.done)
+		g.mu.Lock()
+		call, g.next = g.next, nil
+		g.running = call
+		g.mu.Unlock()
+	}
+}

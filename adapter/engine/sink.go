@@ -1,0 +1,174 @@
+package engine
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/hermes-edge/hermes-edge/adapter/chatrun"
+	"github.com/hermes-edge/hermes-edge/adapter/store"
+)
+
+// Bounds of what one run may produce (contract section 10).
+const (
+	runTextBytes    = 16 << 20
+	toolOutputBytes = 1 << 20
+	openToolLimit   = 256
+)
+
+// Reasons stored in finish_reason of assistant rows.
+const (
+	finishStop      = "stop"
+	finishToolCalls = "tool_calls"
+	finishAborted   = "aborted"
+	finishError     = "error"
+)
+
+// sink turns what an executor reports into log entries and rows. It is used by
+// the executor's goroutine only.
+type sink struct {
+	r     *runner
+	bytes int // text so far
+	tools []openTool
+	any   bool // a tool has been called
+	began time.Time
+	first bool // the first delta has come
+}
+
+type openTool struct {
+	ToolStart
+	started time.Time
+}
+
+// Sending is the write-ahead of contract 5.2: acknowledged before the upstream
+// request is written.
+func (k *sink) Sending(ctx context.Context) error {
+	return k.patch(ctx, store.Patch{Phase: store.PhaseSent})
+}
+
+// Refused goes back to the phase in which the run may be sent (again).
+func (k *sink) Refused(ctx context.Context) error {
+	return k.patch(ctx, store.Patch{Phase: store.PhaseStarting})
+}
+
+func (k *sink) patch(ctx context.Context, p store.Patch) error {
+	done := make(chan error, 1)
+	if !k.r.out.add(pending{kind: pendingPatch, patch: p, done: done}) {
+		return errLost
+	}
+	select {
+	case err := <-done:
+		if err == nil && ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Started implements Sink.
+func (k *sink) Started(runID, status string) {
+	k.r.setWireID(runID)
+	k.r.out.add(pending{
+		kind: pendingEvent, patch: store.Patch{Phase: store.PhaseRunning, WireID: runID},
+		event: store.NewEntry{
+			Kind: store.KindStarted, Name: chatrun.EventRunStarted,
+			Payload: chatrun.RunStarted(k.r.s.sid, runID, status),
+		},
+	})
+}
+
+// Notice implements Sink.
+func (k *sink) Notice(kind, text string) {
+	k.event(chatrun.EventAgentEvent, chatrun.AgentEvent(k.r.s.sid, k.r.wireIDNow(), kind, text), nil)
+}
+
+func (k *sink) event(name string, payload []byte, rows []store.NewRow) {
+	k.r.out.add(pending{
+		kind: pendingEvent, rows: rows, seal: name == chatrun.EventToolStarted,
+		event: store.NewEntry{Kind: store.KindEvent, Name: name, Payload: payload},
+	})
+}
+
+// Text implements Sink.
+func (k *sink) Text(delta string) { k.streamText(pendingText, delta) }
+
+// Reasoning implements Sink.
+func (k *sink) Reasoning(delta string) { k.streamText(pendingReasoning, delta) }
+
+func (k *sink) streamText(kind pendingKind, delta string) {
+	if delta == "" {
+		return
+	}
+	if !k.first {
+		k.first = true
+		k.r.e.cfg.Metrics.FirstDelta(time.Since(k.began))
+	}
+	if k.bytes += len(delta); k.bytes > runTextBytes {
+		k.r.cancel(errTooLong)
+		return
+	}
+	k.r.out.addText(kind, delta)
+}
+
+// ToolStarted implements Sink. The text before the call becomes a row, then the
+// call (chat-run 4.1, CR-35).
+func (k *sink) ToolStarted(t ToolStart) {
+	k.any = true
+	if len(k.tools) >= openToolLimit {
+		k.r.cancel(errTooManyTools)
+		return
+	}
+	if strings.TrimSpace(t.Arguments) == "" {
+		t.Arguments = "{}"
+	}
+	k.tools = append(k.tools, openTool{ToolStart: t, started: time.Now()})
+	call := chatrun.RowData{
+		Role: string(store.RoleAssistant), FinishReason: finishToolCalls,
+		ToolCalls: []chatrun.ToolCall{{ID: t.ID, Type: "function", Function: chatrun.ToolFunction{Name: t.Name, Arguments: t.Arguments}}},
+	}
+	k.event(chatrun.EventToolStarted,
+		chatrun.ToolStarted(k.r.s.sid, k.r.wireIDNow(), t.ID, t.Name, t.Arguments),
+		[]store.NewRow{{Role: store.RoleAssistant, Data: call.Encode()}})
+}
+
+// ToolCompleted implements Sink. A result without a known call is shown and kept
+// all the same: it may be all that is left of the call.
+func (k *sink) ToolCompleted(t ToolEnd) {
+	name, seconds := "", -1.0
+	for i := range k.tools {
+		if k.tools[i].ID == t.ID {
+			name, seconds = k.tools[i].Name, time.Since(k.tools[i].started).Seconds()
+			k.tools = append(k.tools[:i], k.tools[i+1:]...)
+			break
+		}
+	}
+	if t.Duration > 0 {
+		seconds = t.Duration.Seconds()
+	}
+	k.endTool(t, name, seconds)
+}
+
+func (k *sink) endTool(t ToolEnd, name string, seconds float64) {
+	output := t.Output
+	if len(output) > toolOutputBytes {
+		output = strings.ToValidUTF8(output[:toolOutputBytes], "") + "\n[output cut]"
+	}
+	row := chatrun.RowData{
+		Role: string(store.RoleTool), Content: output, ToolCallID: t.ID, ToolName: name, ToolError: t.Error,
+	}
+	k.event(chatrun.EventToolCompleted,
+		chatrun.ToolCompleted(k.r.s.sid, k.r.wireIDNow(), t.ID, name, output, seconds, t.Error),
+		[]store.NewRow{{Role: store.RoleTool, Data: row.Encode()}})
+}
+
+// closeTools ends what the upstream has left open: no tool spins for ever (GW-24,
+// RUN-07).
+func (k *sink) closeTools() {
+	for _, t := range k.tools {
+		k.endTool(ToolEnd{ID: t.ID, Output: "Interrupted: the run ended before this tool reported a result", Error: true},
+			t.Name, time.Since(t.started).Seconds())
+	}
+	k.tools = nil
+}

@@ -1,0 +1,204 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hermes-edge/hermes-edge/adapter/chatrun"
+	"github.com/hermes-edge/hermes-edge/adapter/store"
+)
+
+// readTimeout bounds one look at the log from inside a session's box.
+const readTimeout = time.Second
+
+// readLimit is the number of entries asked for at a time.
+const readLimit = 256
+
+// follow brings the tail to the head of the log and delivers what it passes. It
+// runs inside the box.
+func (s *session) follow() {
+	if !s.open {
+		return
+	}
+	for {
+		ctx, cancel := context.WithTimeout(s.e.ctx, readTimeout)
+		more, err := s.step(ctx)
+		cancel()
+		if err != nil {
+			if !errors.Is(err, context.Canceled) {
+				s.logger().Warn("log not readable; the next hint tries again", zap.Error(err))
+			}
+			return
+		}
+		if !more {
+			return
+		}
+	}
+}
+
+// step reads one page of the log. It reports whether there may be more.
+func (s *session) step(ctx context.Context) (more bool, err error) {
+	if s.ep == "" {
+		head, err := s.e.head(ctx, s.sid)
+		if err != nil || !head.Exists() {
+			return false, err
+		}
+		s.rebind(head)
+	}
+	res, err := s.e.cfg.Store.ReadLog(ctx, s.sid, s.ep, s.pos, readLimit)
+	if err != nil {
+		return false, err
+	}
+	switch res.Code {
+	case store.OK:
+		s.deliverAll(res.Entries)
+		return len(res.Entries) == readLimit || s.pos != res.Head && len(res.Entries) > 0, nil
+	default:
+		return s.lost(ctx)
+	}
+}
+
+// lost finds out why the tail's place cannot be read: the session is gone or made
+// anew, or the log has moved past it.
+func (s *session) lost(ctx context.Context) (more bool, err error) {
+	head, err := s.e.head(ctx, s.sid)
+	if err != nil {
+		return false, err
+	}
+	if head.Incarnation != s.ep {
+		if !head.Exists() {
+			s.announceDeleted()
+		}
+		s.rebind(head)
+		return head.Exists(), nil
+	}
+	s.moveTo(head.Head)
+	for _, m := range s.members {
+		s.abandon(m)
+	}
+	return false, nil
+}
+
+// abandon closes a member whose place in the log is gone: it comes back and gets
+// a snapshot. It is told first how the run ended that it still shows.
+func (s *session) abandon(m *member) {
+	if m.shown != "" {
+		if ev := s.e.endingOf(s.e.ctx, s.sid, m.shown); ev != nil {
+			m.sock.Send(ev, Room{})
+		}
+	}
+	s.drop(m)
+	m.sock.Close(CloseBehind)
+}
+
+// deliverBatch is the owner's way around the log: its own entries, just
+// acknowledged, are delivered from memory if nothing else was written in between.
+func (s *session) deliverBatch(entries []store.NewEntry, b *store.Batch, res *store.OwnerResult) {
+	if !s.open || s.pos != res.Before || res.Last.Offset != res.Before.Offset+int64(len(entries)) {
+		s.follow()
+		return
+	}
+	prev := res.Before
+	for i := range entries {
+		en := store.Entry{
+			NewEntry: entries[i], Offset: prev.Offset + 1, Stamp: store.EntryStamp(b.Stamp, i), Prev: prev.Stamp,
+			Time: res.Time, Run: b.Run, QueueLength: res.QueueLength,
+		}
+		s.deliver(&en)
+		prev = en.Position()
+	}
+}
+
+func (s *session) deliverAll(entries []store.Entry) {
+	for i := range entries {
+		s.deliver(&entries[i])
+	}
+}
+
+// deliver hands one entry to every member and moves the tail behind it.
+func (s *session) deliver(en *store.Entry) {
+	s.moveTo(en.Position())
+	s.e.cfg.Metrics.Delta(deltaCount(en))
+	if len(s.members) == 0 {
+		s.queue.observe(en)
+		return
+	}
+	ev := s.render(en)
+	for _, m := range s.members {
+		s.send(m, en, ev)
+	}
+}
+
+func deltaCount(en *store.Entry) int {
+	if en.Name == chatrun.EventMessageDelta {
+		return 1
+	}
+	return 0
+}
+
+// send queues one entry to one member, in order and once.
+func (s *session) send(m *member, en *store.Entry, ev *Event) {
+	if m.behind || en.Offset <= m.pos.Offset {
+		return
+	}
+	at, shown := en.Position(), m.shown
+	switch {
+	case en.Kind == store.KindStarted:
+		shown = en.Run
+	case en.Kind == store.KindEnd && en.Run == m.shown:
+		shown = ""
+	}
+	if ev != nil && (en.Except == "" || en.Except != m.sock.ID()) {
+		if !m.sock.Send(ev, Room{SessionID: s.sid, Incarnation: s.ep, Position: at, ShownRun: shown}) {
+			s.fallBehind(m)
+			return
+		}
+	}
+	m.pos, m.shown = at, shown
+	if en.Kind == store.KindEnd {
+		m.endedAt = time.Now()
+	}
+}
+
+// fallBehind stops live delivery to a member whose buffer is full; the log
+// catches it up when there is room again, so that nobody else waits for it.
+func (s *session) fallBehind(m *member) {
+	m.behind = true
+	m.sock.Drained(func() {
+		s.box.post(func() {
+			if s.members[m.sock] == m && m.behind {
+				m.behind = false
+				s.catchUp(m)
+			}
+		})
+	})
+}
+
+// catchUp sends a member what lies between its place and the tail.
+func (s *session) catchUp(m *member) {
+	for !m.behind && m.pos != s.pos && m.pos.Offset < s.pos.Offset {
+		ctx, cancel := context.WithTimeout(s.e.ctx, readTimeout)
+		res, err := s.e.cfg.Store.ReadLog(ctx, s.sid, s.ep, m.pos, readLimit)
+		cancel()
+		if err != nil || res.Code != store.OK || len(res.Entries) == 0 {
+			s.abandon(m)
+			return
+		}
+		for i := range res.Entries {
+			if en := &res.Entries[i]; en.Offset <= s.pos.Offset {
+				s.send(m, en, s.render(en))
+			}
+		}
+	}
+}
+
+// announceDeleted tells members that the session they follow has gone.
+func (s *session) announceDeleted() {
+	ev := &Event{Name: chatrun.EventSessionDeleted, Payload: chatrun.SessionDeleted(s.sid)}
+	for _, m := range s.members {
+		m.sock.Send(ev, Room{})
+	}
+}

@@ -1,0 +1,198 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hermes-edge/hermes-edge/adapter/chatrun"
+	"github.com/hermes-edge/hermes-edge/adapter/store"
+)
+
+// maxAttempts is how many nodes one run may cost (H31).
+const maxAttempts = 2
+
+// interruptedText is the cause of a run whose node is gone and that cannot be
+// picked up again.
+const interruptedText = "The server was restarted while this answer was being written; what had arrived is kept"
+
+// sweepLoop looks for sessions that need a node.
+func (e *Engine) sweepLoop() {
+	tick := time.NewTicker(sweepInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			if _, err := e.sweep(e.ctx); err != nil && e.ctx.Err() == nil {
+				e.log.Warn("sweep failed; the next one tries again", zap.Error(err))
+			}
+		case <-e.ctx.Done():
+			return
+		}
+	}
+}
+
+// sweep takes what is due in the work index and answers how much that was.
+func (e *Engine) sweep(ctx context.Context) (int, error) {
+	if e.isDraining() {
+		return 0, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, resumeTimeout)
+	defer cancel()
+	due, err := e.cfg.Store.Due(ctx, sweepBatch)
+	if err != nil {
+		return 0, err
+	}
+	for _, d := range due {
+		s := e.acquire(d.SID)
+		err := s.attend(ctx, d)
+		e.release(s)
+		if err != nil {
+			e.log.Warn("due session not attended", zap.String("session", d.SID), zap.Error(err))
+		}
+	}
+	return len(due), nil
+}
+
+// attend takes over a due session if it needs that, and says when to look again.
+func (s *session) attend(ctx context.Context, d store.Due) error {
+	res, err := s.claim(ctx)
+	if err != nil {
+		return err
+	}
+	index := s.e.cfg.Store
+	switch {
+	case res.Code == store.Held:
+		return index.Rescore(ctx, d, res.Remaining, false)
+	case res.Code == store.Unfit:
+		return index.Rescore(ctx, d, sweepInterval, false)
+	case res.Code == store.Resumed, res.Code == store.Next:
+		return index.Rescore(ctx, d, store.LeaseTTL, false)
+	case d.Parked:
+		return index.Disarm(ctx, d)
+	default:
+		return index.Rescore(ctx, d, store.ParkTime, true)
+	}
+}
+
+// takeOverIfOrphan is for those who meet a busy session without a live owner.
+func (s *session) takeOverIfOrphan(ctx context.Context, head store.Session) error {
+	if !head.Exists() || !head.Busy() || head.Run.Alive {
+		return nil
+	}
+	return s.takeOver(ctx)
+}
+
+func (s *session) takeOver(ctx context.Context) error {
+	if s.e.isDraining() {
+		s.e.arm(s.sid)
+		return nil
+	}
+	if err := s.e.cfg.Store.Arm(ctx, s.sid, store.LeaseTTL); err != nil {
+		return err
+	}
+	_, err := s.claim(ctx)
+	return err
+}
+
+// claim asks for the tenure and goes on with whatever it brings (contract 5.6).
+func (s *session) claim(ctx context.Context) (store.TakeOverResult, error) {
+	if err := s.ensureOpen(ctx); err != nil {
+		return store.TakeOverResult{}, err
+	}
+	token := s.e.newToken()
+	res, err := s.e.cfg.Store.TakeOver(ctx, store.TakeOverArgs{SID: s.sid, Token: token, Node: s.e.cfg.Node, TTL: store.LeaseTTL})
+	if err != nil || res.Code != store.Resumed && res.Code != store.Next {
+		return res, err
+	}
+	r := newRunner(s, guardOf(res.Session), token)
+	s.box.do(func() {
+		s.runner = r
+		s.follow()
+	})
+	switch {
+	case res.Code == store.Next:
+		s.e.cfg.Metrics.QueueLength(-1)
+		r.start(res.Item, res.Row)
+	case res.Rerun:
+		r.start(res.Item, res.Row)
+	default:
+		r.pickUp(res)
+	}
+	return res, nil
+}
+
+// Reattacher is an executor that can go on with a run whose node is gone.
+type Reattacher interface {
+	// Reattach finishes a run that was sent upstream by another process. wireID is
+	// its upstream id, sofar the text that has reached clients since the last row.
+	// Only text beyond it may be reported. ok is false if there is nothing to be
+	// had; nothing has been reported then.
+	Reattach(ctx context.Context, turn Turn, wireID, sofar string, sink Sink) (out Outcome, ok bool)
+}
+
+// pickUp goes on with a run that may have reached the upstream: re-attached if the
+// executor can, else ended with what had arrived.
+func (r *runner) pickUp(res store.TakeOverResult) {
+	rec := res.Session.Run
+	r.view = foldRun(res.Checkpoint, res.Entries, rec.Run)
+	r.wireID = rec.WireID
+	if rec.WireID != "" {
+		r.setWireID(rec.WireID)
+	}
+	r.launch(func() {
+		r.load()
+		r.loop(res.Item, res.Row, func(ctx context.Context, k *sink) Outcome {
+			k.reopen(r.view.Ring())
+			if rec.Abort {
+				r.abort(rec.Run)
+				return Outcome{}
+			}
+			if rec.Attempt <= maxAttempts {
+				if out, ok := r.reattach(ctx, k, rec); ok {
+					return out
+				}
+			}
+			return Outcome{Failed: true, Error: interruptedText}
+		})
+	})
+}
+
+func (r *runner) reattach(ctx context.Context, k *sink, rec store.RunRecord) (Outcome, bool) {
+	_, x, err := r.e.cfg.Executors(r.item.Profile)
+	if err != nil {
+		return Outcome{}, false
+	}
+	re, ok := x.(Reattacher)
+	if !ok || rec.WireID == "" {
+		return Outcome{}, false
+	}
+	turn, err := r.turn(ctx)
+	if err != nil {
+		return Outcome{}, false
+	}
+	return re.Reattach(ctx, turn, rec.WireID, r.view.Text(), k)
+}
+
+// reopen finds the tools that were open when the run's node died.
+func (k *sink) reopen(ring []chatrun.RingEvent) {
+	for _, ev := range ring {
+		t, ok := chatrun.DecodeTool(ev.Data)
+		if !ok {
+			continue
+		}
+		switch ev.Event {
+		case chatrun.EventToolStarted:
+			k.any = true
+			k.tools = append(k.tools, openTool{ToolStart: ToolStart{ID: t.ID, Name: t.Name}, started: time.Now()})
+		case chatrun.EventToolCompleted:
+			for i := range k.tools {
+				if k.tools[i].ID == t.ID {
+					k.tools = append(k.tools[:i], k.tools[i+1:]...)
+					break
+				}
+			}
+		}
+	}
+}
