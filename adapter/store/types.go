@@ -60,7 +60,7 @@ type Entry struct {
 	QueueLength int      // items waiting at commit; kinds started, end and queue
 	QueueIDs    []string // kind queue: waiting items in order
 	Dequeued    string   // kind queue: the item that left the queue to be run
-	QID         string   // kind peer: the item the message belongs to
+	QID         string   // kind peer: the item the message belongs to; Payload is its row data
 	Row         int64    // kind peer: row id of the message
 }
 
