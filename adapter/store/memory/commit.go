@@ -1,0 +1,91 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/hermes-edge/hermes-edge/adapter/store"
+)
+
+// commit ends a turn: the change is stored if it has to be, applied, and
+// announced. With ErrUnknown the change is still under way and keeps the turn
+// until its fate is known.
+func (st *Store) commit(ctx context.Context, ch *change) error {
+	s := ch.s
+	if ch.level == unchanged {
+		st.release(s)
+		return nil
+	}
+	if st.opts.Journal == nil || ch.level != durable {
+		st.settle(ch)
+		return nil
+	}
+	done := make(chan error, 1)
+	st.opts.Journal.Commit(ch.delta(), ch.patient, func(err error) { done <- st.stored(ch, err) })
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("%w: commit under way: %w", store.ErrUnknown, context.Cause(ctx))
+	}
+}
+
+// stored ends the turn of a durable change.
+func (st *Store) stored(ch *change, err error) error {
+	s := ch.s
+	if err != nil && ch.degrade == nil {
+		st.release(s)
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	}
+	s.mu.Lock()
+	if err != nil {
+		s.dirty.full = true
+		s.dirty.revision++
+	} else {
+		s.rows = nil
+		s.dirty = pending{revision: s.dirty.revision, stored: s.dirty.revision}
+	}
+	s.mu.Unlock()
+	if err != nil {
+		ch.degrade(ch)
+		s.mu.Lock()
+		s.dirty.wipe = s.dirty.wipe || ch.wipe
+		s.mu.Unlock()
+		st.fellBehind(s)
+		st.settle(ch)
+		return nil
+	}
+	st.caughtUp(s)
+	ch.level = volatile
+	ch.rows = nil
+	st.settle(ch)
+	return nil
+}
+
+// settle applies and announces a change and ends the turn.
+func (st *Store) settle(ch *change) {
+	s := ch.s
+	ch.apply()
+	if ch.level == soon && st.opts.Journal != nil {
+		s.mu.Lock()
+		s.dirty.revision++
+		s.dirty.checkpoint = s.dirty.checkpoint || ch.folded
+		s.mu.Unlock()
+		st.fellBehind(s)
+	}
+	ch.announce()
+	st.release(s)
+}
+
+// announce tells the subscribers. The turn makes it one hint at a time.
+func (ch *change) announce() {
+	if len(ch.log) == 0 && !ch.hint.Deleted {
+		return
+	}
+	ch.s.mu.RLock()
+	defer ch.s.mu.RUnlock()
+	ch.hint.Incarnation, ch.hint.Head = ch.next.Incarnation, ch.next.Head
+	for sub := range ch.s.subs {
+		sub.notify(ch.hint)
+	}
+}

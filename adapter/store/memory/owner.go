@@ -1,0 +1,170 @@
+package memory
+
+import (
+	"context"
+	"time"
+
+	"github.com/hermes-edge/hermes-edge/adapter/store"
+)
+
+// Append implements store.Runs.
+func (st *Store) Append(ctx context.Context, b store.Batch) (store.OwnerResult, error) {
+	s, now, err := st.take(ctx, b.SID)
+	if err != nil {
+		return store.OwnerResult{}, err
+	}
+	ch := s.change(st, now, b.Stamp)
+	res := appendBatch(ch, &b)
+	if err := st.commit(ctx, ch); err != nil {
+		return store.OwnerResult{}, err
+	}
+	return res, nil
+}
+
+func appendBatch(ch *change, b *store.Batch) store.OwnerResult {
+	if c := ch.refusal(b.Token, b.Run); c != "" {
+		return ch.refused(c, b.Run)
+	}
+	switch b.Seq {
+	case ch.s.seq:
+		return ch.stored(store.Dup)
+	case ch.s.seq + 1:
+	default:
+		return ch.refused(store.Back, b.Run)
+	}
+	ch.level = volatile
+	before := ch.next.Head
+	ch.events(b)
+	rows := ch.runRows(b.Rows)
+	ch.patch(b)
+	if b.Checkpoint != nil {
+		ch.level = max(ch.level, soon)
+		ch.fold, ch.folded = b.Checkpoint, true
+		ch.next.Covered = ch.next.Head.Offset
+		ch.keep(ch.next.Covered)
+	}
+	if len(rows) > 0 {
+		ch.level = max(ch.level, soon)
+	}
+	ch.next.seq = b.Seq
+	ch.next.last = appended{before: before, last: ch.next.Head, time: ch.now, rows: rows}
+	ch.next.lease = ch.now + b.TTL.Milliseconds()
+	return ch.stored(store.OK)
+}
+
+// events writes the owner's events. Kinds that belong to other operations are
+// taken as plain events.
+func (ch *change) events(b *store.Batch) {
+	for _, e := range b.Events {
+		if e.Kind != store.KindStarted {
+			ch.entry(e, store.KindEvent, b.Run)
+			continue
+		}
+		ch.entry(e, store.KindStarted, b.Run).QueueLength = len(ch.queue)
+		ch.closeWindow()
+	}
+}
+
+// patch changes the run record. What has to be known after a crash is durable at
+// once: the phase, since it decides whether the run may be run again.
+func (ch *change) patch(b *store.Batch) {
+	p := &b.Patch
+	if p.Phase != "" && p.Phase != ch.next.Phase {
+		ch.next.Phase = p.Phase
+		ch.level = durable
+	}
+	if p.WireID != "" {
+		ch.next.WireID = p.WireID
+		ch.level = max(ch.level, soon)
+	}
+	if p.Upstream != nil {
+		ch.next.Upstream = p.Upstream
+		ch.level = max(ch.level, soon)
+	}
+}
+
+// refusal checks the permission to write for a run: Lost, Fenced, Ended or "".
+func (ch *change) refusal(token, run string) store.Code {
+	switch {
+	case !ch.s.exists():
+		return store.Lost
+	case token == "" || token != ch.s.token:
+		return store.Fenced
+	case run == "" || run != ch.s.Run:
+		return store.Ended
+	}
+	return ""
+}
+
+func (ch *change) refused(c store.Code, run string) store.OwnerResult {
+	res := store.OwnerResult{Code: c, Seq: ch.s.seq, MetaVersion: ch.s.MetaVersion}
+	if c == store.Fenced || c == store.Ended {
+		if r := ch.s.ledger.byRun(run); r != nil {
+			res.State = r.State
+		}
+	}
+	return res
+}
+
+// stored answers the owner from the state as the change leaves it.
+func (ch *change) stored(c store.Code) store.OwnerResult {
+	n := &ch.next
+	return store.OwnerResult{
+		Code: c, Before: n.last.before, Last: n.last.last, Time: n.last.time, Rows: n.last.rows,
+		Abort: n.Abort, MetaVersion: n.MetaVersion, QueueLength: len(ch.queue), Seq: n.seq,
+	}
+}
+
+// Renew implements store.Runs.
+func (st *Store) Renew(ctx context.Context, sid, token, run string, seq int64, ttl time.Duration) (store.OwnerResult, error) {
+	s, now, err := st.take(ctx, sid)
+	if err != nil {
+		return store.OwnerResult{}, err
+	}
+	ch := s.change(st, now, "")
+	res := func() store.OwnerResult {
+		if c := ch.refusal(token, run); c != "" {
+			return ch.refused(c, run)
+		}
+		if s.seq < seq {
+			return ch.refused(store.Back, run)
+		}
+		ch.level = volatile
+		ch.next.lease = now + ttl.Milliseconds()
+		res := ch.stored(store.OK)
+		res.Before, res.Last, res.Time, res.Rows = s.Head, s.Head, now, nil
+		return res
+	}()
+	if err := st.commit(ctx, ch); err != nil {
+		return store.OwnerResult{}, err
+	}
+	return res, nil
+}
+
+// Release implements store.Runs.
+func (st *Store) Release(ctx context.Context, sid, token, run string, seq int64, upstream []byte) (store.OwnerResult, error) {
+	s, now, err := st.take(ctx, sid)
+	if err != nil {
+		return store.OwnerResult{}, err
+	}
+	ch := s.change(st, now, "")
+	res := func() store.OwnerResult {
+		if c := ch.refusal(token, run); c != "" {
+			return ch.refused(c, run)
+		}
+		if s.seq < seq {
+			return ch.refused(store.Back, run)
+		}
+		ch.level = soon
+		if upstream != nil {
+			ch.next.Upstream = upstream
+		}
+		res := ch.stored(store.OK)
+		ch.vacate()
+		return res
+	}()
+	if err := st.commit(ctx, ch); err != nil {
+		return store.OwnerResult{}, err
+	}
+	return res, nil
+}
