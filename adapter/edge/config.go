@@ -9,6 +9,7 @@ import (
 
 	"github.com/hermes-edge/hermes-edge/adapter/auth"
 	"github.com/hermes-edge/hermes-edge/adapter/gateway"
+	"github.com/hermes-edge/hermes-edge/adapter/metrics"
 )
 
 // dataFileName is the store's file in the data directory.
@@ -16,7 +17,8 @@ const dataFileName = "hermes-edge.db"
 
 // Deps are what a core needs from the process. Nil fields stand for "none".
 type Deps struct {
-	Logger *zap.Logger
+	Logger  *zap.Logger
+	Metrics *metrics.Metrics
 }
 
 // Settings are one generation of configuration. They are not modified after

@@ -2,19 +2,20 @@ package edge
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
-	"net/http"
+	"slices"
+	"sync"
 	"sync/atomic"
 
-	"github.com/hermes-edge/hermes-edge/adapter/auth"
-)
+	"go.uber.org/zap"
 
-// States of a core as [Core.Status] names them.
-const (
-	StatusOK       = "ok"       // serves
-	StatusStarting = "starting" // the store is not open yet; handshakes are answered 503
-	StatusDegraded = "degraded" // serves, but something an operator should look at is wrong
-	StatusDraining = "draining" // goes away; handshakes are answered 503
+	"github.com/hermes-edge/hermes-edge/adapter/auth"
+	"github.com/hermes-edge/hermes-edge/adapter/engine"
+	"github.com/hermes-edge/hermes-edge/adapter/httpapi"
+	"github.com/hermes-edge/hermes-edge/adapter/socketio"
+	"github.com/hermes-edge/hermes-edge/adapter/store"
 )
 
 // Errors of a core.
@@ -23,84 +24,189 @@ var (
 	ErrNoToken = errors.New("there is no access token: every hermes_edge has its own auth")
 	// ErrDraining: the core is going away and takes no configuration any more.
 	ErrDraining = errors.New("the server is shutting down")
-	// ErrNotReady: the store is not open (yet).
-	ErrNotReady = errors.New("the server is starting")
 )
 
 // Core is store, engine, Socket.IO server with all its connections, node identity
 // and generated access token of one data file. It is safe for concurrent use.
 type Core struct {
-	key      string
-	deps     Deps
-	draining atomic.Bool
+	key     string
+	node    string
+	log     *zap.Logger
+	deps    Deps
+	io      *socketio.Server
+	pool    upstreams
+	sockets directory
+	keeper  keeper
+
+	life context.Context // ends when the core is gone
+	end  context.CancelFunc
+	work workers
+
+	// turn admits one Attach, Detach or opening of the store at a time; it guards
+	// stack and opening, and is waited for with a context, since it is kept over I/O.
+	turn    chan struct{}
+	stack   []*Attachment
+	opening bool
+
+	gen     atomic.Pointer[generation] // current settings; nil before the first Attach
+	backend atomic.Pointer[backend]    // nil while the store is not open
+	token   atomic.Pointer[auth.Generated]
+	trouble atomic.Pointer[string] // why the store is not open, redacted
+	exit    exitState
+
+	review    chan struct{} // asks the reviewer to look at every socket
+	reviewing sync.Once     // starts the reviewer
+}
+
+// backend is what exists while the store is open.
+type backend struct {
+	store  store.Store
+	engine *engine.Engine
 }
 
 // NewCore makes the core of a key. It does no I/O and cannot fail; the core works
 // from its first Attach on.
-func NewCore(key string, deps Deps) *Core { return &Core{key: key, deps: deps} }
+func NewCore(key string, deps Deps) *Core {
+	if deps.Logger == nil {
+		deps.Logger = zap.NewNop()
+	}
+	c := &Core{
+		key: key, node: randomName(6), log: deps.Logger, deps: deps,
+		turn: make(chan struct{}, 1), review: make(chan struct{}, 1),
+	}
+	c.life, c.end = context.WithCancel(context.Background())
+	c.exit.init()
+	c.sockets.init()
+	c.keeper.init(c)
+	c.pool.log = deps.Logger.Named("gateway")
+	c.pool.models, c.pool.metrics = c.model, deps.Metrics
+	c.io = newServer(c)
+	return c
+}
 
 // Key is the key the core was made with.
 func (c *Core) Key() string { return c.key }
 
-// Attachment is one configuration that uses a core.
-type Attachment struct{ core *Core }
-
-// Attach makes s the current settings. The first Attach opens the store and starts
-// the engine. It fails only for the configuration itself or for a data file that
-// another process has locked (R3); other troubles of the store leave the core not
-// ready and are retried. ctx bounds the call, not the core.
-func (c *Core) Attach(ctx context.Context, s Settings) (*Attachment, error) {
-	if c.draining.Load() {
-		return nil, ErrDraining
+// Profiles returns the configured profiles that p may use, sorted.
+func (c *Core) Profiles(p *auth.Principal) []string {
+	var out []string
+	for _, profile := range c.profiles() {
+		if p.MayUse(profile) {
+			out = append(out, profile)
+		}
 	}
-	return &Attachment{core: c}, nil
+	return out
 }
 
-// Detach takes the settings away again: the newest ones still attached become
-// current. Repeated calls do nothing.
-func (a *Attachment) Detach() {}
-
-// Status is one of the Status constants.
-func (c *Core) Status() string {
-	if c.draining.Load() {
-		return StatusDraining
-	}
-	return StatusStarting
-}
-
-// Health is the redacted detail of the health answers, for authorised callers. It
-// may ask gateways; ctx bounds that.
-func (c *Core) Health(ctx context.Context) map[string]any { return map[string]any{"status": c.Status()} }
-
-// Stats counts what is open and active, for the admin endpoint.
-func (c *Core) Stats() map[string]any { return map[string]any{"status": c.Status()} }
-
-// ServeSocket serves one request below /socket.io/ that came through m. The caller
-// has checked the Origin and set its answer headers.
-func (c *Core) ServeSocket(w http.ResponseWriter, r *http.Request, m *Mount, req Request) {
-	w.Header().Set("Retry-After", "1")
-	http.Error(w, c.Status(), http.StatusServiceUnavailable)
-}
+// Sessions is the engine behind the HTTP API. While the store is not open its
+// methods answer engine.ErrUnavailable.
+func (c *Core) Sessions() httpapi.Sessions { return sessions{c} }
 
 // Authenticate admits a request of the HTTP API that came through m. Errors are
 // those of package auth; a failed login is answered late.
 func (c *Core) Authenticate(ctx context.Context, m *Mount, cred auth.Credentials) (*auth.Principal, error) {
-	return nil, auth.ErrUnavailable
+	p, err := c.rules(m).Authenticate(ctx, cred)
+	if err == nil && p.Expired(now()) {
+		err = auth.ErrFailed
+	}
+	if err != nil {
+		c.deps.Metrics.AuthFailed(failureLabel(err))
+		return nil, err
+	}
+	return p, nil
 }
 
-// BeginExit tells the core that the process ends: not ready any more, handshakes
-// refused, held polls answered. It does not block.
-func (c *Core) BeginExit() { c.draining.Store(true) }
+// rules are those of a mount. One of another generation than the current is still
+// asked: its web server answers requests that began before a reload. Whom only that
+// one admits is sent away by the review that follows.
+func (c *Core) rules(m *Mount) auth.Authenticator {
+	if g := c.gen.Load(); g != nil {
+		if rules := g.rules(m); rules != nil {
+			return rules
+		}
+	}
+	return mountRules(m, generatedAuth{c})
+}
 
-// Drain ends the core: runs may finish until ctx ends, connections are closed with
-// a reason after which clients connect again, then engine and store are closed.
-// It returns by the end of ctx and may be called again.
-func (c *Core) Drain(ctx context.Context) { c.BeginExit() }
+func failureLabel(err error) string {
+	switch {
+	case errors.Is(err, auth.ErrProfile):
+		return "profile"
+	case errors.Is(err, auth.ErrUnavailable):
+		return "unavailable"
+	default:
+		return "failed"
+	}
+}
 
-// AccessToken returns the generated access token, ErrNoToken if nothing uses it.
-// It is for the operator's eyes, never for a log.
-func (c *Core) AccessToken() (string, error) { return "", ErrNoToken }
+// engine answers the engine, nil while the store is not open.
+func (c *Core) engine() *engine.Engine {
+	if b := c.backend.Load(); b != nil {
+		return b.engine
+	}
+	return nil
+}
 
-// RotateAccessToken replaces the generated access token and returns the new one.
-// Connections admitted by the old one are closed.
-func (c *Core) RotateAccessToken() (string, error) { return "", ErrNoToken }
+// profiles answers the configured profiles of the current generation.
+func (c *Core) profiles() []string {
+	if g := c.gen.Load(); g != nil {
+		return slices.Clone(g.profiles)
+	}
+	return nil
+}
+
+// executors answers for the engine what carries out a profile's next run.
+func (c *Core) executors(profile string) (string, engine.Executor, error) {
+	g := c.gen.Load()
+	if g == nil {
+		return "", nil, errNoGateway(profile)
+	}
+	return g.executor(profile)
+}
+
+func (c *Core) limits() engine.Limits {
+	if g := c.gen.Load(); g != nil {
+		return g.engineLimits()
+	}
+	return engine.Limits{}
+}
+
+func (c *Core) model(requested string) string {
+	if g := c.gen.Load(); g != nil {
+		return g.model(requested)
+	}
+	return ""
+}
+
+// randomName returns 2n unguessable hexadecimal digits.
+func randomName(n int) string {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // never fails: crypto/rand ends the process instead
+	return hex.EncodeToString(b)
+}
+
+// workers are the goroutines of a core; none starts once they are waited for.
+type workers struct {
+	mu     sync.Mutex
+	closed bool
+	group  sync.WaitGroup
+}
+
+// run starts f on its own goroutine; false: the core is gone.
+func (w *workers) run(f func()) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return false
+	}
+	w.group.Go(f)
+	return true
+}
+
+// wait lets no goroutine start any more and waits for those that run.
+func (w *workers) wait() {
+	w.mu.Lock()
+	w.closed = true
+	w.mu.Unlock()
+	w.group.Wait()
+}

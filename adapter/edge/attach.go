@@ -1,0 +1,247 @@
+package edge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hermes-edge/hermes-edge/adapter/engine"
+	"github.com/hermes-edge/hermes-edge/adapter/store/embedded"
+)
+
+// Times of opening the store.
+const (
+	lockWait     = 5 * time.Second // for another process, or an older core, to let the file go (R3)
+	startTimeout = 30 * time.Second
+	retryFirst   = 250 * time.Millisecond
+	retryLast    = 15 * time.Second
+	probeTimeout = 20 * time.Second
+)
+
+// Attachment is one configuration that uses a core.
+type Attachment struct {
+	core *Core
+	gen  *generation
+	once sync.Once
+}
+
+// Attach makes s the current settings. The first Attach opens the store and starts
+// the engine. It fails only for the configuration itself or for a data file that
+// another process has locked (R3); other troubles of the store leave the core not
+// ready and are retried. ctx bounds the call, not the core.
+func (c *Core) Attach(ctx context.Context, s Settings) (*Attachment, error) {
+	if err := c.takeTurn(ctx); err != nil {
+		return nil, err
+	}
+	defer c.endTurn()
+	if c.exit.begun() {
+		return nil, ErrDraining
+	}
+	g, err := newGeneration(s, &c.pool, generatedAuth{c})
+	if err != nil {
+		return nil, err
+	}
+	before := c.gen.Load()
+	if before != nil {
+		before.hold() // it is current again if this Attach fails
+		defer before.release()
+	}
+	c.use(g)
+	if err := c.ensureOpen(ctx, g); err != nil {
+		c.use(before)
+		g.release()
+		return nil, err
+	}
+	a := &Attachment{core: c, gen: g}
+	c.stack = append(c.stack, a)
+	c.work.run(func() { c.probe(g) })
+	return a, nil
+}
+
+// Detach takes the settings away again: the newest ones still attached become
+// current. The last settings stay in force, for what still runs. Repeated calls do
+// nothing.
+func (a *Attachment) Detach() {
+	a.once.Do(func() {
+		c := a.core
+		c.turn <- struct{}{}
+		defer c.endTurn()
+		c.stack = slices.DeleteFunc(c.stack, func(o *Attachment) bool { return o == a })
+		if n := len(c.stack); n > 0 && c.gen.Load() != c.stack[n-1].gen {
+			c.use(c.stack[n-1].gen)
+		}
+		a.gen.release()
+	})
+}
+
+func (c *Core) takeTurn(ctx context.Context) error {
+	select {
+	case c.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the configuration before: %w", ctx.Err())
+	}
+}
+
+func (c *Core) endTurn() { <-c.turn }
+
+// use makes g current; nil only undoes the first Attach.
+func (c *Core) use(g *generation) {
+	if g != nil {
+		g.hold()
+	}
+	old := c.gen.Swap(g)
+	if old != nil {
+		old.release()
+	}
+	if g != nil {
+		c.io.Reconfigure(c.serverOptions(g.settings))
+		c.reviewSockets()
+	}
+}
+
+// ensureOpen opens what the core needs, unless it is open or being retried. It
+// answers an error only where the start has to fail.
+func (c *Core) ensureOpen(ctx context.Context, g *generation) error {
+	if c.opening {
+		return nil
+	}
+	err := c.open(ctx, g)
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, embedded.ErrLocked) {
+		return fmt.Errorf("%w; another process uses the same data_dir: stop it or set another data_dir", err)
+	}
+	c.report(err)
+	c.opening = c.work.run(c.reopen)
+	return nil
+}
+
+// reopen tries again until the store is open.
+func (c *Core) reopen() {
+	for wait := retryFirst; ; wait = min(2*wait, retryLast) {
+		select {
+		case <-time.After(wait):
+		case <-c.life.Done():
+			return
+		}
+		if c.takeTurn(c.life) != nil {
+			return
+		}
+		err := ErrDraining
+		if !c.exit.begun() {
+			err = c.open(c.life, c.gen.Load())
+		}
+		if err == nil || c.exit.begun() {
+			c.opening = false
+			c.endTurn()
+			return
+		}
+		c.endTurn()
+		c.report(err)
+	}
+}
+
+// report keeps why the core is not ready. The text may hold a path: it is for the
+// log, not for health answers.
+func (c *Core) report(err error) {
+	text := "the data directory cannot be used; the log names the cause"
+	c.trouble.Store(&text)
+	c.log.Error("store cannot be opened, trying again; check that data_dir is writable and not full", zap.Error(err))
+}
+
+// open opens access token, store and engine as far as they are not open.
+func (c *Core) open(ctx context.Context, g *generation) error {
+	if err := c.openToken(g); err != nil {
+		return err
+	}
+	if c.backend.Load() == nil {
+		b, err := c.openBackend(ctx, g)
+		if err != nil {
+			return err
+		}
+		c.backend.Store(b)
+	}
+	c.trouble.Store(nil)
+	return nil
+}
+
+func (c *Core) openBackend(ctx context.Context, g *generation) (*backend, error) {
+	waiting, cancel := context.WithTimeout(ctx, lockWait)
+	defer cancel()
+	if err := claimFile(waiting, c); err != nil {
+		return nil, err
+	}
+	st, err := c.openStore(g)
+	if err != nil {
+		yieldFile(c)
+		return nil, err
+	}
+	e := engine.New(engine.Config{
+		Store: st, Node: c.node, Executors: c.executors, Profiles: c.profiles, Limits: c.limits,
+		Logger: c.log.Named("engine"), Metrics: c.deps.Metrics,
+	})
+	starting, cancel := context.WithTimeout(c.life, startTimeout)
+	defer cancel()
+	if err := e.Start(starting); err != nil {
+		e.Close()
+		err = errors.Join(fmt.Errorf("start the engine: %w", err), st.Close())
+		yieldFile(c)
+		return nil, err
+	}
+	return &backend{store: st, engine: e}, nil
+}
+
+// probe asks the gateways of a generation, so that health and the log name a
+// missing key or a wrong address before the first run fails by it.
+func (c *Core) probe(g *generation) {
+	ctx, cancel := context.WithTimeout(c.life, probeTimeout)
+	defer cancel()
+	g.probe(ctx, func(profile string, err error) {
+		c.log.Warn("gateway does not answer as it should; runs of its profile will fail",
+			zap.String("profile", profile), zap.Error(err))
+	})
+}
+
+// fileOwners knows, for the whole process, which core has a data file open: a core
+// that goes away may still hold the file when its successor starts (R4).
+var fileOwners = struct {
+	sync.Mutex
+	cores map[string]*Core
+}{cores: map[string]*Core{}}
+
+// claimFile waits until no other core of this process has the file of c's key, and
+// hurries the one that has it.
+func claimFile(ctx context.Context, c *Core) error {
+	for {
+		fileOwners.Lock()
+		owner := fileOwners.cores[c.key]
+		if owner == nil || owner == c {
+			fileOwners.cores[c.key] = c
+			fileOwners.Unlock()
+			return nil
+		}
+		fileOwners.Unlock()
+		owner.exit.hurry()
+		select {
+		case <-owner.exit.released:
+		case <-ctx.Done():
+			return fmt.Errorf("%w: the configuration before has not finished with it", embedded.ErrLocked)
+		}
+	}
+}
+
+// yieldFile gives the file up.
+func yieldFile(c *Core) {
+	fileOwners.Lock()
+	if fileOwners.cores[c.key] == c {
+		delete(fileOwners.cores, c.key)
+	}
+	fileOwners.Unlock()
+}
