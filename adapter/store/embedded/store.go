@@ -30,9 +30,13 @@ type Store struct {
 
 var _ store.Store = (*Store)(nil)
 
+// ErrLocked is the error of Open when another process has the file open.
+var ErrLocked = errors.New("in use by another process")
+
 // Open opens or makes the file. Sessions that were busy when the last process
 // ended are due in the work index at once: their runs have no owner. An error
-// wraps store.ErrTooNew if a newer version of this program has written the file.
+// wraps store.ErrTooNew if a newer version of this program has written the file,
+// ErrLocked if another process has it open.
 func Open(o Options) (*Store, error) {
 	o.complete()
 	if err := os.MkdirAll(filepath.Dir(o.Path), 0o700); err != nil {
@@ -40,7 +44,7 @@ func Open(o Options) (*Store, error) {
 	}
 	db, err := bolt.Open(o.Path, 0o600, &bolt.Options{Timeout: o.LockWait, FreelistType: bolt.FreelistMapType})
 	if errors.Is(err, berrors.ErrTimeout) {
-		return nil, fmt.Errorf("store file %s is in use by another process: end it, or give this one another file", o.Path)
+		return nil, fmt.Errorf("store file %s: %w: end it, or give this one another file", o.Path, ErrLocked)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open store file %s: %w", o.Path, err)
