@@ -52,8 +52,18 @@ func Run(t *testing.T, open Open) {
 		run  func(*testing.T, Open)
 	}{
 		{"Submit", testSubmit},
+		{"Withdraw", testWithdraw},
+		{"Cancel", testCancel},
 		{"Append", testAppend},
 		{"Finish", testFinish},
+		{"Abort", testAbort},
+		{"TakeOver", testTakeOver},
+		{"Log", testLog},
+		{"Rows", testRows},
+		{"Sessions", testSessions},
+		{"Delete", testDelete},
+		{"Index", testIndex},
+		{"Connections", testConnections},
 	}
 	for _, g := range groups {
 		t.Run(g.name, func(t *testing.T) { g.run(t, open) })
