@@ -80,26 +80,25 @@ func (s *Server) openSocket(w http.ResponseWriter, r *http.Request, a Admission,
 		c.opts.Logger.Warn("websocket handshake failed: the HTTP server does not hand over the connection", zap.Error(err))
 		return nil
 	}
-	c.transport = WebSocket
-	c.ws = newSocketConn(c, conn, rw.Reader)
 	if !s.enter() {
 		s.unreserve()
 		_ = conn.Close()
 		return nil
 	}
+	c.transport = WebSocket
+	c.ws = newSocketConn(c, conn, rw.Reader)
+	c.flushing = true // this goroutine is the writer until the open packet is out
+	c.receiver = s.onOpen(c)
+	c.opts.Observer.ConnectionOpened(WebSocket)
+	s.register(c)
 	c.ws.armWrite()
 	open := c.openPacket()
 	_, _ = rw.Write(append(appendFrameHeader(nil, ws.OpText, len(open)), open...)) // Flush reports the error
 	if err := rw.Flush(); err != nil {
-		s.unreserve()
-		s.group.Done()
-		_ = conn.Close()
-		return nil
+		_ = conn.Close() // run sees it and cleans up
 	}
-	c.receiver = s.onOpen(c)
-	c.opts.Observer.ConnectionOpened(WebSocket)
 	c.startHeartbeat()
-	s.register(c)
+	c.handOverWriting()
 	go c.ws.run()
 	return nil
 }

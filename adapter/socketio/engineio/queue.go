@@ -152,6 +152,21 @@ func (c *Conn) wakeLocked() {
 	}
 }
 
+// handOverWriting ends the handshake's turn as the writer.
+func (c *Conn) handOverWriting() {
+	c.mu.Lock()
+	c.flushing = false
+	switch {
+	case c.state == stateClosing:
+		c.flushing = true
+		c.srv.group.Add(1)
+		go c.flush()
+	case c.queue != nil:
+		c.wakeLocked()
+	}
+	c.mu.Unlock()
+}
+
 const (
 	writeChunk  = 32 << 10
 	largeData   = 16 << 10

@@ -35,6 +35,7 @@ func (c *Conn) probed(s *socketConn) bool {
 		c.mu.Unlock()
 		return s.fail(ReasonParseError)
 	}
+	s.probed = true
 	if w := c.poll.waiting; w != nil && !w.held {
 		c.poll.answerLocked(pollAnswer{last: typeNoop})
 	}
@@ -50,7 +51,7 @@ func (c *Conn) probed(s *socketConn) bool {
 // upgraded moves the connection to s. A poll still held is refused.
 func (c *Conn) upgraded(s *socketConn) bool {
 	c.mu.Lock()
-	if c.state != stateOpen || c.poll == nil || c.poll.candidate != s {
+	if c.state != stateOpen || c.poll == nil || c.poll.candidate != s || !s.probed {
 		c.mu.Unlock()
 		return s.fail(ReasonParseError)
 	}

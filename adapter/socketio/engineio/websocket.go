@@ -24,6 +24,7 @@ type socketConn struct {
 	reader frameReader
 	pong   []byte      // answer to a WebSocket ping, guarded by c.mu
 	limit  *time.Timer // ends an upgrade that is not completed, guarded by c.mu
+	probed bool        // the client has sent its probe, guarded by c.mu
 
 	// The closing handshake, guarded by c.mu.
 	code                ws.StatusCode // close status more exact than the reason's
