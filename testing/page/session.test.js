@@ -133,11 +133,13 @@ test('run.failed before run.started keeps the text and shows the error as a stri
   assert.deepEqual(shown(state), ['error:as object']);
 });
 
-test('a refusal while another run goes on does not end it, and gives the text back', () => {
+test('a refusal does not end the run that goes on, and gives the text back', () => {
   let state = play(submit(loaded(), message('m1')), ['run.started', {}]);
-  state = reduce(submit(state, message('m2', 'too much')), 'run.failed', { session_id: 's1', error: 'The queue is full' });
+  state = reduce(submit(state, message('m2', 'too much')), 'run.failed', { session_id: 's1', queue_id: 'm2', error: 'The queue is full' });
   assert.equal(state.working, true);
   assert.deepEqual([state.items.at(-1).unsent, state.pending.length], ['too much', 0]);
+  state = reduce(submit(loaded(), message('m3', 'no')), 'run.failed', { queue_id: 'm3', error: 'Not for you' });
+  assert.deepEqual([shown(state), state.working], [['error:Not for you'], false]);
 });
 
 test('resumed: rows become items, tool results join their calls', () => {
@@ -181,15 +183,21 @@ test('resumed replaces everything: queue, tokens, stopping, more rows', () => {
 });
 
 test('after a reconnect an own message is dropped exactly when the server has it', () => {
-  const first = loaded([user(1, 'ok'), assistant(2, 'a')]);
-  const again = (state, rows, more) => reduce(state, 'resumed', { messages: rows, isWorking: true, ...more });
   const rows = [user(1, 'ok'), assistant(2, 'a')];
-  assert.equal(again(submit(first, message('m', 'ok')), rows).pending.length, 1, 'an older row with the same text is another message');
-  assert.equal(again(submit(first, message('m', 'ok')), [...rows, user(3, 'ok')]).pending.length, 0);
-  assert.equal(again(submit(first, message('m', 'ok')), rows, { queueMessages: [{ id: 'm', content: 'ok' }] }).pending.length, 0);
-  const confirmed = play(submit(first, message('m1', 'ok')), ['run.started', {}]);
-  assert.equal(again(submit(confirmed, message('m2', 'ok')), [...rows, user(3, 'ok')]).pending.length, 1, 'the new row is the confirmed one');
-  assert.equal(again(submit(newSession('s1'), message('m', 'ok')), rows).pending.length, 1, 'first look at an old chat');
+  const waiting = submit(loaded(rows), message('m', 'ok'));
+  const again = (more) => reduce(waiting, 'resumed', { messages: rows, isWorking: true, ...more }).pending.length;
+  assert.equal(again({}), 1, 'an older row with the same text is another message');
+  assert.equal(again({ messages: [...rows, { ...user(3, 'ok'), queue_id: 'm' }] }), 0);
+  assert.equal(again({ queueMessages: [{ id: 'm', content: 'ok' }] }), 0);
+});
+
+test('an own message has one key before and after it is stored', () => {
+  const live = play(submit(loaded(), message('m')), ['run.started', {}]).items[0].key;
+  assert.equal(loaded([{ ...user(1, 'm'), queue_id: 'm' }]).items[0].key, live);
+});
+
+test('a stored answer tells that it was stopped or failed', () => {
+  assert.deepEqual(shown(loaded([assistant(1, 'half', { finish_reason: 'aborted' }), assistant(2, 'x', { finish_reason: 'error' }), assistant(3, 'y', { finish_reason: 'stop' })])), ['assistant:half', 'notice:Stopped', 'assistant:x', 'notice:The run failed at this point', 'assistant:y']);
 });
 
 test('older rows go before the transcript, without doubles', () => {

@@ -1,5 +1,7 @@
 // Stored message rows (the `messages` of `resumed`) as items of the view model.
 
+const endNotes = { aborted: 'Stopped', error: 'The run failed at this point' };
+
 /** textOf returns what a stored content shows: plain text, or the text and file names of content blocks. */
 export function textOf(content) {
   if (typeof content !== 'string') return content == null ? '' : JSON.stringify(content);
@@ -46,7 +48,9 @@ export function itemsOf(rows, working = false) {
     }
     if (row.reasoning) items.push({ key: `${key}-reasoning`, kind: 'reasoning', text: row.reasoning });
     const text = textOf(row.content);
-    if (text) items.push({ key, kind: kindOf(row.role), text, timestamp: row.timestamp });
+    if (text) items.push({ key: keyOf(row), kind: kindOf(row.role), text, timestamp: row.timestamp });
+    const end = endNotes[row.finish_reason];
+    if (end) items.push({ key: `${key}-end`, kind: 'notice', text: end });
     for (const [i, call] of (row.tool_calls || []).entries()) {
       tools.set(call.id, items.length);
       items.push({ ...toolItem(call.id, call.function?.name || '', call.function?.arguments || ''), key: `${key}-tool-${i}` });
@@ -64,6 +68,11 @@ export function toolItem(id, name, args, preview) {
 /** lastUserIndex returns where the latest user message stands, or -1. */
 export function lastUserIndex(items) {
   return items.findLastIndex((item) => item.kind === 'user');
+}
+
+/** keyOf gives an own message the key it had before it was stored. */
+function keyOf(row) {
+  return row.queue_id ? `user-${row.queue_id}` : `row-${row.id}`;
 }
 
 function kindOf(role) {

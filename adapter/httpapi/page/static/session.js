@@ -68,7 +68,6 @@ function resumed(state, payload) {
     items: itemsOf(rows, working),
     pending: unconfirmed(state, rows, queue),
     oldest: rows[0]?.id,
-    newest: rows.at(-1)?.id,
     hasMore: Boolean(payload.hasMoreBefore),
     working,
     stopping: Boolean(payload.isAborting),
@@ -92,29 +91,10 @@ function reopenLast(state) {
   return { ...state, items: [...state.items.slice(0, -1), { ...last, streaming: true }] };
 }
 
-/**
- * unconfirmed drops the own messages that the queue, or the rows stored since the last look, already contain.
- * Rows do not carry the client's id, so equal texts are counted: those confirmed by an event came first.
- */
+/** unconfirmed drops the own messages that the stored rows, or the queue, already contain. */
 function unconfirmed(state, rows, queue) {
-  const queuedIds = new Set(queue.map((item) => item.id));
-  const fresh = state.loaded ? rows.filter((row) => row.role === 'user' && !(row.id <= state.newest)) : [];
-  const stored = count(fresh.map((row) => textOf(row.content)));
-  for (const item of state.items) {
-    if (item.live && item.kind === 'user') stored.set(item.text, (stored.get(item.text) || 0) - 1);
-  }
-  return state.pending.filter((message) => {
-    if (queuedIds.has(message.id)) return false;
-    const left = stored.get(message.text) || 0;
-    stored.set(message.text, left - 1);
-    return left <= 0;
-  });
-}
-
-function count(texts) {
-  const counts = new Map();
-  for (const text of texts) counts.set(text, (counts.get(text) || 0) + 1);
-  return counts;
+  const known = new Set([...queue.map((item) => item.id), ...rows.map((row) => row.queue_id)]);
+  return state.pending.filter((message) => !known.has(message.id));
 }
 
 /* User messages: confirmed at once, or after a stay in the queue. */
@@ -124,7 +104,7 @@ function openTurn(state, { id, text, timestamp }) {
   const pending = state.pending.filter((own) => own.id !== id);
   if (state.items.some((item) => item.key === key)) return { ...state, pending };
   const before = settle(state);
-  const user = { key, kind: 'user', text, timestamp, live: true };
+  const user = { key, kind: 'user', text, timestamp };
   return { ...before, pending, items: [...before.items, user], working: true, turnOpen: true };
 }
 
@@ -211,18 +191,13 @@ function completed(state, payload) {
 
 function failed(state, payload) {
   const text = typeof payload.error === 'string' && payload.error ? payload.error : payload.error?.message || 'The run failed.';
-  const refused = state.working ? refusedMessage(state, payload) : undefined;
+  const refused = state.pending.find((message) => message.id === payload.queue_id);
   if (refused) return refuse(state, refused, text);
   const opened = state.turnOpen ? state : confirmFirst(state);
   return ended(notice(withUsage(settle(opened), payload), 'error', text), 'error', payload.queue_remaining);
 }
 
-/** refusedMessage is the own message that a failure refuses while another run goes on, if it does that. */
-function refusedMessage(state, { queue_id: id, run_id: runId, queue_remaining: remaining }) {
-  if (id) return state.pending.find((message) => message.id === id);
-  return runId || remaining !== undefined ? undefined : state.pending.at(-1);
-}
-
+/** refuse takes a message back that the server did not accept; a run that goes on is not touched. */
 function refuse(state, message, text) {
   const pending = state.pending.filter((own) => own !== message);
   const error = { key: `error-${state.serial}`, kind: 'error', text, unsent: message.text };
