@@ -9,7 +9,8 @@ import { Sidebar, titleOf } from './sidebar.js';
 import { ChatSocket } from './socket.js';
 import { ChatView } from './view.js';
 
-const TOKEN_KEY = 'hermes-edge.token';
+// One origin may have several mounts, each with its own rules.
+const TOKEN_KEY = `hermes-edge.token:${new URL('./', document.baseURI).pathname}`;
 const LIST_POLL_MS = 30_000;
 const BOOT_RETRY_MS = 3_000;
 const SPOKEN_CHARACTERS = 400;
@@ -19,7 +20,7 @@ let drawRequested = false;
 const drafts = new Map();
 
 const api = new Api(new URL('./', document.baseURI), () => token);
-const sidebar = new Sidebar(api, { open: (row) => openChat(row.id, row.profile), changed: drawSidebar, failed: apiFailed });
+const sidebar = new Sidebar(api, { open: (row) => openChat(row.id, row.profile), changed: listLoaded, failed: apiFailed });
 const view = new ChatView({ cancelQueued: (id) => chats.cancelQueued(id), edit: editAgain });
 const socket = new ChatSocket(new URL('../socket.io/', document.baseURI), '/chat-run', {
   onConnect: (recovered) => chats.connected(recovered),
@@ -94,7 +95,12 @@ function signOut() {
 
 function apiFailed(error) {
   if (error.status === 401) showSignIn('Please sign in again.');
-  else showBanner('problem', `The list of chats could not be loaded: ${error.message}`);
+  else if (socket.connected) showBanner('problem', `The server refused a request: ${error.message}`);
+}
+
+function listLoaded() {
+  if (byId('status').dataset.state === 'problem') showBanner('connected', 'Connected');
+  drawSidebar();
 }
 
 /* Connection. */
@@ -306,6 +312,7 @@ byId('composer').addEventListener('keydown', composerKey);
 byId('composer').addEventListener('input', fitComposer);
 addEventListener('popstate', addressChanged);
 addEventListener('keydown', (event) => event.key === 'Escape' && toggleMenu(false));
+addEventListener('storage', (event) => event.key === TOKEN_KEY && !event.newValue && token && signOut());
 addEventListener('offline', () => socket.interrupt('offline'));
 addEventListener('online', () => socket.retryNow());
 document.addEventListener('visibilitychange', () => {
