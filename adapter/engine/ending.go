@@ -29,21 +29,9 @@ func (e *Engine) endingOf(ctx context.Context, sid, run string) *Event {
 }
 
 func endingFromRows(sid, run string, rows []store.Row, tokens chatrun.Tokens, queued int) *Event {
-	var texts []string
-	reason := ""
-	for _, r := range rows {
-		row, err := chatrun.DecodeRow(r.Data)
-		if r.Run != run || err != nil || row.Role != string(store.RoleAssistant) {
-			continue
-		}
-		if row.Content != "" {
-			texts = append(texts, row.Content)
-		}
-		reason = row.FinishReason
-	}
-	end := chatrun.Ending{Output: strings.Join(texts, ""), Tokens: tokens}
+	end := chatrun.Ending{Output: textOf(rows, run), Tokens: tokens}
 	en := store.Entry{QueueLength: queued}
-	switch reason {
+	switch lastReason(rows, run) {
 	case finishAborted:
 		en.NewEntry = store.NewEntry{Name: chatrun.EventAbortCompleted, Payload: chatrun.AbortCompleted(sid, "", false)}
 	case finishStop:
@@ -53,6 +41,31 @@ func endingFromRows(sid, run string, rows []store.Row, tokens chatrun.Tokens, qu
 		en.NewEntry = store.NewEntry{Name: chatrun.EventRunFailed, Payload: chatrun.RunFailed(sid, end)}
 	}
 	return renderEnd(&en)
+}
+
+// assistantRows calls f for each assistant row of a run.
+func assistantRows(rows []store.Row, run string, f func(chatrun.RowData)) {
+	for _, r := range rows {
+		if r.Run != run || r.Role != store.RoleAssistant {
+			continue
+		}
+		if row, err := chatrun.DecodeRow(r.Data); err == nil {
+			f(row)
+		}
+	}
+}
+
+// textOf is the text a run has put into the transcript.
+func textOf(rows []store.Row, run string) string {
+	var b strings.Builder
+	assistantRows(rows, run, func(row chatrun.RowData) { b.WriteString(row.Content) })
+	return b.String()
+}
+
+// lastReason is how the last assistant row of a run ended.
+func lastReason(rows []store.Row, run string) (reason string) {
+	assistantRows(rows, run, func(row chatrun.RowData) { reason = row.FinishReason })
+	return reason
 }
 
 // tokensOf renders the usage of a session.

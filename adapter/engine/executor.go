@@ -46,6 +46,10 @@ type Sink interface {
 	Reasoning(delta string)
 	ToolStarted(t ToolStart)
 	ToolCompleted(t ToolEnd)
+	// CallRecorded and ResultRecorded keep a call or a result that was only found in
+	// the final answer: it enters the transcript without an event.
+	CallRecorded(t ToolStart)
+	ResultRecorded(t ToolEnd)
 }
 
 // ToolStart is a tool call that began.
@@ -70,6 +74,9 @@ type Outcome struct {
 	Output string // final text as the upstream reports it; used if nothing was streamed
 	Usage  store.Usage
 	Model  string
+	// Discard: the streamed text is not an answer but the failure itself; it does
+	// not enter the transcript.
+	Discard bool
 	// Stopped: the upstream is known to work no longer on the run, because it said
 	// so or because it was never called. Matters only for a run that was aborted.
 	Stopped bool

@@ -23,6 +23,9 @@ func (r *runner) finish(k *sink, out Outcome, cause error) (*store.Item, store.R
 	}
 	state := r.judge(k, &out, cause)
 	open := openText{text: r.view.Text(), reasoning: r.view.Reasoning()}
+	if out.Discard && state == store.StateFailed {
+		open = openText{}
+	}
 	for {
 		args := r.finishArgs(open, out, state)
 		res, err := r.callFinish(args)

@@ -27,6 +27,7 @@ const (
 	pendingText pendingKind = iota
 	pendingReasoning
 	pendingEvent
+	pendingRows
 	pendingPatch
 )
 
@@ -257,11 +258,10 @@ func (r *runner) build(batch []pending) *store.Batch {
 			text := string(p.text)
 			r.view.AddReasoning(text)
 			r.addEvent(b, store.KindEvent, chatrun.EventReasoningDelta, chatrun.ReasoningDelta(b.SID, r.wireID, text))
+		case pendingRows:
+			r.addRows(b, p)
 		case pendingEvent:
-			if p.seal {
-				b.Rows = append(b.Rows, r.sealText(finishToolCalls)...)
-			}
-			b.Rows = append(b.Rows, p.rows...)
+			r.addRows(b, p)
 			r.view.AddEvent(p.event.Name, p.event.Payload)
 			r.addEvent(b, p.event.Kind, p.event.Name, p.event.Payload)
 			mergePatch(&b.Patch, p.patch)
@@ -271,6 +271,13 @@ func (r *runner) build(batch []pending) *store.Batch {
 	}
 	r.checkpoint(b)
 	return b
+}
+
+func (r *runner) addRows(b *store.Batch, p *pending) {
+	if p.seal {
+		b.Rows = append(b.Rows, r.sealText(finishToolCalls)...)
+	}
+	b.Rows = append(b.Rows, p.rows...)
 }
 
 func (r *runner) addEvent(b *store.Batch, kind store.Kind, name string, payload []byte) {

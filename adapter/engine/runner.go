@@ -153,7 +153,7 @@ func (r *runner) one(carry func(context.Context, *sink) Outcome) (*store.Item, s
 	began := time.Now()
 	r.e.cfg.Metrics.RunStarted(r.item.Executor)
 	go r.appender()
-	k := &sink{r: r, began: began}
+	k := &sink{r: r, began: began, recorded: map[string]string{}}
 	outcome := r.carryOut(ctx, k, carry)
 	k.closeTools()
 	r.out.close()

@@ -28,6 +28,7 @@ type session struct {
 	appending atomic.Bool  // the owner has a batch in flight and will look at the head itself
 	hinted    atomic.Int64 // highest offset a hint has spoken of
 	delivered atomic.Int64 // offset of pos
+	removed   atomic.Bool  // a hint has said that the session was deleted
 
 	snapshots snapshotGroup
 
@@ -105,6 +106,9 @@ func (s *session) hint(h store.Hint) {
 		if h.Head.Offset <= seen || s.hinted.CompareAndSwap(seen, h.Head.Offset) {
 			break
 		}
+	}
+	if h.Deleted {
+		s.removed.Store(true)
 	}
 	if h.Deleted || h.Established || !s.appending.Load() {
 		s.wake()

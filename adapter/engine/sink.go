@@ -31,8 +31,10 @@ type sink struct {
 	bytes int // text so far
 	tools []openTool
 	any   bool // a tool has been called
-	began time.Time
-	first bool // the first delta has come
+	// recorded holds the names of calls that were found only in the final answer
+	recorded map[string]string
+	began    time.Time
+	first    bool // the first delta has come
 }
 
 type openTool struct {
@@ -124,13 +126,33 @@ func (k *sink) ToolStarted(t ToolStart) {
 		t.Arguments = "{}"
 	}
 	k.tools = append(k.tools, openTool{ToolStart: t, started: time.Now()})
-	call := chatrun.RowData{
+	k.event(chatrun.EventToolStarted,
+		chatrun.ToolStarted(k.r.s.sid, k.r.wireIDNow(), t.ID, t.Name, t.Arguments), []store.NewRow{callRow(t)})
+}
+
+// CallRecorded implements Sink.
+func (k *sink) CallRecorded(t ToolStart) {
+	k.any = true
+	k.recorded[t.ID] = t.Name
+	k.r.out.add(pending{kind: pendingRows, seal: true, rows: []store.NewRow{callRow(t)}})
+}
+
+// ResultRecorded implements Sink.
+func (k *sink) ResultRecorded(t ToolEnd) {
+	k.r.out.add(pending{kind: pendingRows, rows: []store.NewRow{resultRow(t, k.recorded[t.ID])}})
+}
+
+func callRow(t ToolStart) store.NewRow {
+	return store.NewRow{Role: store.RoleAssistant, Data: chatrun.RowData{
 		Role: string(store.RoleAssistant), FinishReason: finishToolCalls,
 		ToolCalls: []chatrun.ToolCall{{ID: t.ID, Type: "function", Function: chatrun.ToolFunction{Name: t.Name, Arguments: t.Arguments}}},
-	}
-	k.event(chatrun.EventToolStarted,
-		chatrun.ToolStarted(k.r.s.sid, k.r.wireIDNow(), t.ID, t.Name, t.Arguments),
-		[]store.NewRow{{Role: store.RoleAssistant, Data: call.Encode()}})
+	}.Encode()}
+}
+
+func resultRow(t ToolEnd, name string) store.NewRow {
+	return store.NewRow{Role: store.RoleTool, Data: chatrun.RowData{
+		Role: string(store.RoleTool), Content: t.Output, ToolCallID: t.ID, ToolName: name, ToolError: t.Error,
+	}.Encode()}
 }
 
 // ToolCompleted implements Sink. A result without a known call is shown and kept
@@ -151,16 +173,11 @@ func (k *sink) ToolCompleted(t ToolEnd) {
 }
 
 func (k *sink) endTool(t ToolEnd, name string, seconds float64) {
-	output := t.Output
-	if len(output) > toolOutputBytes {
-		output = strings.ToValidUTF8(output[:toolOutputBytes], "") + "\n[output cut]"
-	}
-	row := chatrun.RowData{
-		Role: string(store.RoleTool), Content: output, ToolCallID: t.ID, ToolName: name, ToolError: t.Error,
+	if len(t.Output) > toolOutputBytes {
+		t.Output = strings.ToValidUTF8(t.Output[:toolOutputBytes], "") + "\n[output cut]"
 	}
 	k.event(chatrun.EventToolCompleted,
-		chatrun.ToolCompleted(k.r.s.sid, k.r.wireIDNow(), t.ID, name, output, seconds, t.Error),
-		[]store.NewRow{{Role: store.RoleTool, Data: row.Encode()}})
+		chatrun.ToolCompleted(k.r.s.sid, k.r.wireIDNow(), t.ID, name, t.Output, seconds, t.Error), []store.NewRow{resultRow(t, name)})
 }
 
 // closeTools ends what the upstream has left open: no tool spins for ever (GW-24,

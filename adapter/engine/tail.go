@@ -52,13 +52,17 @@ func (s *session) step(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	switch res.Code {
-	case store.OK:
-		s.deliverAll(res.Entries)
-		return len(res.Entries) == readLimit || s.pos != res.Head && len(res.Entries) > 0, nil
-	default:
+	if res.Code != store.OK {
 		return s.lost(ctx)
 	}
+	s.deliverAll(res.Entries)
+	if len(res.Entries) > 0 && s.pos != res.Head {
+		return true, nil
+	}
+	if s.removed.Swap(false) {
+		return s.gone(ctx)
+	}
+	return false, nil
 }
 
 // lost finds out why the tail's place cannot be read: the session is gone or made
@@ -69,17 +73,32 @@ func (s *session) lost(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	if head.Incarnation != s.ep {
-		if !head.Exists() {
-			s.announceDeleted()
-		}
-		s.rebind(head)
-		return head.Exists(), nil
+		return s.reborn(head), nil
 	}
 	s.moveTo(head.Head)
 	for _, m := range s.members {
 		s.abandon(m)
 	}
 	return false, nil
+}
+
+// gone looks at the root after a hint that the session was deleted.
+func (s *session) gone(ctx context.Context) (more bool, err error) {
+	head, err := s.e.head(ctx, s.sid)
+	if err != nil || head.Incarnation == s.ep {
+		return false, err
+	}
+	return s.reborn(head), nil
+}
+
+// reborn leaves the incarnation that has ended. It reports whether there is a new
+// one to be followed.
+func (s *session) reborn(head store.Session) bool {
+	if !head.Exists() {
+		s.announceDeleted()
+	}
+	s.rebind(head)
+	return head.Exists()
 }
 
 // abandon closes a member whose place in the log is gone: it comes back and gets

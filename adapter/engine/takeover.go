@@ -126,8 +126,8 @@ func (s *session) claim(ctx context.Context) (store.TakeOverResult, error) {
 // Reattacher is an executor that can go on with a run whose node is gone.
 type Reattacher interface {
 	// Reattach finishes a run that was sent upstream by another process. wireID is
-	// its upstream id, sofar the text that has reached clients since the last row.
-	// Only text beyond it may be reported. ok is false if there is nothing to be
+	// its upstream id, sofar all text of it that has reached clients. Only text
+	// beyond that may be reported. ok is false if there is nothing to be
 	// had; nothing has been reported then.
 	Reattach(ctx context.Context, turn Turn, wireID, sofar string, sink Sink) (out Outcome, ok bool)
 }
@@ -172,7 +172,25 @@ func (r *runner) reattach(ctx context.Context, k *sink, rec store.RunRecord) (Ou
 	if err != nil {
 		return Outcome{}, false
 	}
-	return re.Reattach(ctx, turn, rec.WireID, r.view.Text(), k)
+	sofar, err := r.textSoFar(ctx)
+	if err != nil {
+		return Outcome{}, false
+	}
+	return re.Reattach(ctx, turn, rec.WireID, sofar, k)
+}
+
+// textSoFar is all text of the run that has reached clients: its rows, then what
+// is open.
+func (r *runner) textSoFar(ctx context.Context) (string, error) {
+	head, err := r.e.head(ctx, r.s.sid)
+	if err != nil {
+		return "", err
+	}
+	_, rows, _, err := r.e.cfg.Store.Rows(ctx, r.s.sid, head.Generation, 0, historyPage, historyBytes)
+	if err != nil {
+		return "", err
+	}
+	return textOf(rows, r.item.Run) + r.view.Text(), nil
 }
 
 // reopen finds the tools that were open when the run's node died.
