@@ -41,6 +41,12 @@ type commit struct {
 	done    func(error)
 }
 
+// Points of the test hook.
+const (
+	beforeCommit = "before"
+	afterCommit  = "after"
+)
+
 var errStopped = errors.New("store is closed")
 
 // Commit implements memory.Journal.
@@ -150,16 +156,20 @@ func (j *journal) patience(c *commit) bool {
 
 // update stores deltas in one transaction.
 func (j *journal) update(deltas []*memory.Delta) error {
-	j.opts.hook("before")
-	err := j.db.Update(func(tx *bolt.Tx) error {
-		for _, d := range deltas {
-			if err := write(tx, d); err != nil {
-				return err
+	err := j.opts.hook(beforeCommit)
+	if err == nil {
+		err = j.db.Update(func(tx *bolt.Tx) error {
+			for _, d := range deltas {
+				if err := write(tx, d); err != nil {
+					return err
+				}
 			}
-		}
-		return nil
-	})
-	j.opts.hook("after")
+			return nil
+		})
+	}
+	if err == nil {
+		err = j.opts.hook(afterCommit)
+	}
 	if err != nil {
 		err = plain(err)
 		if !j.failed {

@@ -16,9 +16,9 @@ type Options struct {
 	Retention time.Duration // idle sessions are removed after this time; 0: never
 	LockWait  time.Duration // for another process to let go of the file; 0: 2 s
 
-	clock  func() int64    // Unix milliseconds
-	hook   func(op string) // test hook: called before and after each transaction
-	finish time.Duration   // how long a Finish is tried again; 0: 10 s
+	clock  func() int64             // Unix milliseconds; nil: the wall clock
+	hook   func(point string) error // of tests: runs before and after each transaction, an error stands for the file's
+	finish time.Duration            // how long a Finish is tried again; 0: 10 s
 }
 
 const (

@@ -70,7 +70,7 @@ func (o *Options) complete() {
 		o.finish = finishPatience
 	}
 	if o.hook == nil {
-		o.hook = func(string) {}
+		o.hook = func(string) error { return nil }
 	}
 }
 

@@ -2,7 +2,9 @@ package embedded
 
 import (
 	"path/filepath"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -26,13 +28,21 @@ func open(t *testing.T, o Options) *Store {
 	return st
 }
 
+// movable is a clock that a test can put forward.
+func movable() (clock func() int64, pass func(time.Duration)) {
+	var ahead atomic.Int64
+	return func() int64 { return time.Now().UnixMilli() + ahead.Load() },
+		func(d time.Duration) { ahead.Add(d.Milliseconds()) }
+}
+
 // TestConformance: an owner is orphaned by a restart on the same file.
 func TestConformance(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Harness {
-		o := Options{Path: filepath.Join(t.TempDir(), "store.db"), Limits: storetest.Limits()}
+		clock, pass := movable()
+		o := Options{Path: filepath.Join(t.TempDir(), "store.db"), Limits: storetest.Limits(), clock: clock}
 		st := open(t, o)
 		return storetest.Harness{
-			Nodes: []store.Store{st}, Limits: o.Limits,
+			Nodes: []store.Store{st}, Limits: o.Limits, Pass: pass,
 			Orphan: func(string) {
 				if err := st.Close(); err != nil {
 					t.Fatal(err)

@@ -64,6 +64,7 @@ func Run(t *testing.T, open Open) {
 		{"Delete", testDelete},
 		{"Index", testIndex},
 		{"Connections", testConnections},
+		{"Concurrent", testConcurrent},
 	}
 	for _, g := range groups {
 		t.Run(g.name, func(t *testing.T) { g.run(t, open) })
