@@ -152,7 +152,7 @@ func (r *SSEReader) fill() error {
 		return ErrLineTooLong
 	}
 	if len(r.buf) == cap(r.buf) {
-		if 2*len(r.buf) > len(r.store) {
+		if 2*len(r.buf) >= len(r.store) {
 			size := min(max(sseStartBuffer, 2*len(r.buf)), r.max+sseStartBuffer)
 			r.store = make([]byte, size)
 		}
