@@ -92,3 +92,10 @@ func (st *Store) Retire(ctx context.Context, sid string, activeBefore int64) err
 	}
 	return st.commit(ctx, ch)
 }
+
+// Loaded is the number of sessions in memory.
+func (st *Store) Loaded() int {
+	st.mu.RLock()
+	defer st.mu.RUnlock()
+	return len(st.sessions)
+}
