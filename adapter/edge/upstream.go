@@ -25,7 +25,7 @@ type upstream struct {
 	home     string
 	client   *gateway.Client
 	prober   *gateway.Prober
-	executor engine.Executor
+	executor *responses.Executor
 	holders  int // generations and runs; guarded by the pool
 }
 
@@ -92,6 +92,11 @@ func (p *upstreams) release(u *upstream) {
 	}
 }
 
+var (
+	_ engine.Executor   = pinned{}
+	_ engine.Reattacher = pinned{}
+)
+
 // pinned is an executor that keeps its client open while it runs.
 type pinned struct {
 	pool *upstreams
@@ -103,6 +108,13 @@ func (x pinned) Run(ctx context.Context, turn engine.Turn, sink engine.Sink) eng
 	x.pool.hold(x.u)
 	defer x.pool.release(x.u)
 	return x.u.executor.Run(ctx, turn, sink)
+}
+
+// Reattach implements engine.Reattacher.
+func (x pinned) Reattach(ctx context.Context, turn engine.Turn, wireID, sofar string, sink engine.Sink) (engine.Outcome, bool) {
+	x.pool.hold(x.u)
+	defer x.pool.release(x.u)
+	return x.u.executor.Reattach(ctx, turn, wireID, sofar, sink)
 }
 
 // equalGateway compares configurations without their keys.
