@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/hermes-edge/hermes-edge/adapter/auth"
 	"github.com/hermes-edge/hermes-edge/adapter/chatrun"
 	"github.com/hermes-edge/hermes-edge/adapter/engine"
@@ -62,5 +64,6 @@ type Config struct {
 	// trusted to set X-Forwarded-Host; nil: never.
 	TrustForwardedHost func(*http.Request) bool
 
-	Observer Observer // nil: none
+	Observer Observer    // nil: none
+	Logger   *zap.Logger // nil: none; gets failures that no user can act on
 }
