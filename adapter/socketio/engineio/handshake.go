@@ -52,7 +52,7 @@ func hasToken(h http.Header, name, token string) bool {
 
 // hijack answers 101 through the response writer, so that logs and header
 // directives of the HTTP server apply, and takes the connection over. The
-// answer is still in the returned writer's buffer.
+// answer may still be in the returned writer's buffer.
 func (s *Server) hijack(w http.ResponseWriter, r *http.Request, a Admission) (net.Conn, *bufio.ReadWriter, error) {
 	sum := sha1.Sum([]byte(r.Header.Get("Sec-WebSocket-Key") + acceptGUID))
 	h := w.Header()
@@ -71,8 +71,7 @@ func (s *Server) hijack(w http.ResponseWriter, r *http.Request, a Admission) (ne
 	return conn, rw, nil
 }
 
-// openSocket opens a connection that starts as a WebSocket. The 101 and the
-// open packet leave in one write.
+// openSocket opens a connection that starts as a WebSocket.
 func (s *Server) openSocket(w http.ResponseWriter, r *http.Request, a Admission, c *Conn) *httpError {
 	conn, rw, err := s.hijack(w, r, a)
 	if err != nil {
@@ -86,7 +85,8 @@ func (s *Server) openSocket(w http.ResponseWriter, r *http.Request, a Admission,
 		return nil
 	}
 	c.transport = WebSocket
-	c.ws = newSocketConn(c, conn, rw.Reader)
+	c.ws = &socketConn{c: c, conn: conn}
+	c.ws.init(conn, rw.Reader)
 	c.flushing = true // this goroutine is the writer until the open packet is out
 	c.receiver = s.onOpen(c)
 	c.opts.Observer.ConnectionOpened(WebSocket)
@@ -115,17 +115,20 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request, a Admission, c 
 	if !s.enter() {
 		return errBusy
 	}
+	sock := &socketConn{c: c}
+	c.offer(sock)
 	conn, rw, err := s.hijack(w, r, a)
 	if err != nil {
+		c.candidateGone(sock)
 		s.group.Done()
 		c.opts.Logger.Warn("websocket handshake failed: the HTTP server does not hand over the connection", zap.Error(err))
 		return nil
 	}
-	sock := newSocketConn(c, conn, rw.Reader)
-	offered := c.offer(sock)
+	sock.init(conn, rw.Reader)
+	offered := c.attach(sock, conn)
 	sock.armWrite()
 	if err := rw.Flush(); err != nil {
-		_ = conn.Close() // run sees it and cleans up
+		_ = conn.Close() // the reader sees it and cleans up
 	}
 	if offered {
 		go sock.run()

@@ -14,15 +14,26 @@ func (c *Conn) carries(s *socketConn) bool {
 	return c.transport == WebSocket && c.ws == s
 }
 
-// offer makes s the candidate for an upgrade. There can be only one.
-func (c *Conn) offer(s *socketConn) bool {
+// offer makes s the candidate for an upgrade, if there is none yet. That
+// happens before the handshake is answered: what the client sends next may
+// overtake this goroutine.
+func (c *Conn) offer(s *socketConn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.state != stateOpen || c.transport != Polling || c.poll.candidate != nil {
+	if c.state == stateOpen && c.transport == Polling && c.poll.candidate == nil {
+		c.poll.candidate = s
+	}
+}
+
+// attach gives s its network connection and reports whether it is the candidate.
+func (c *Conn) attach(s *socketConn, conn net.Conn) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.conn = conn
+	if c.state != stateOpen || c.poll == nil || c.poll.candidate != s {
 		return false
 	}
-	c.poll.candidate = s
-	s.limit = time.AfterFunc(c.opts.UpgradeTimeout, func() { _ = s.conn.Close() })
+	s.limit = time.AfterFunc(c.opts.UpgradeTimeout, func() { _ = conn.Close() })
 	return true
 }
 

@@ -20,7 +20,7 @@ const closeWait = time.Second
 // socketConn is the WebSocket under a connection, or one that wants to become it.
 type socketConn struct {
 	c      *Conn
-	conn   net.Conn
+	conn   net.Conn // nil while the handshake of an upgrade is under way, see attach
 	reader frameReader
 	pong   []byte      // answer to a WebSocket ping, guarded by c.mu
 	limit  *time.Timer // ends an upgrade that is not completed, guarded by c.mu
@@ -31,17 +31,15 @@ type socketConn struct {
 	closeSent, closeGot bool
 }
 
-// newSocketConn takes over a hijacked connection. Bytes that the HTTP server
-// has read ahead come first.
-func newSocketConn(c *Conn, conn net.Conn, early *bufio.Reader) *socketConn {
-	s := &socketConn{c: c, conn: conn}
+// init takes over a hijacked connection. Bytes that the HTTP server has read
+// ahead come first.
+func (s *socketConn) init(conn net.Conn, early *bufio.Reader) {
 	var head []byte
 	if n := early.Buffered(); n > 0 {
-		head, _ = early.Peek(n)
+		head, _ = early.Peek(n) // no more than is buffered, so it cannot fail
 		head = bytes.Clone(head)
 	}
-	s.reader.init(conn, head, c.opts.MaxPayload)
-	return s
+	s.reader.init(conn, head, s.c.opts.MaxPayload)
 }
 
 func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
