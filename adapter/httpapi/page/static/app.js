@@ -14,9 +14,10 @@ const TOKEN_KEY = `hermes-edge.token:${new URL('./', document.baseURI).pathname}
 const LIST_POLL_MS = 30_000;
 const BOOT_RETRY_MS = 3_000;
 const SPOKEN_CHARACTERS = 400;
+const HIDDEN_DRAW_MS = 250;
 
 let token = takeToken();
-let drawRequested = false;
+let drawTimer = 0;
 const drafts = new Map();
 
 const api = new Api(new URL('./', document.baseURI), () => token);
@@ -238,17 +239,20 @@ function fitComposer() {
   composer.style.height = `${composer.scrollHeight}px`;
 }
 
-/* Drawing, once a frame at most. */
+/* Drawing, once a frame at most. A window in the background has no frames, so a timer stands in. */
 
 function requestDraw() {
-  if (drawRequested) return;
-  drawRequested = true;
-  requestAnimationFrame(() => {
-    drawRequested = false;
+  if (drawTimer) return;
+  const frame = requestAnimationFrame(draw);
+  drawTimer = setTimeout(draw, HIDDEN_DRAW_MS);
+  function draw() {
+    cancelAnimationFrame(frame);
+    clearTimeout(drawTimer);
+    drawTimer = 0;
     if (!chats.state) return;
     view.draw(chats.state);
     drawHeader();
-  });
+  }
 }
 
 function drawSidebar() {

@@ -206,7 +206,7 @@ function refuse(state, message, text) {
 
 function aborted(state, payload) {
   const next = ended(state, 'stopped', payload.queue_length);
-  return payload.ignored ? next : notice(next, 'notice', payload.synced === false ? 'Stopped. The agent did not confirm it.' : 'Stopped');
+  return payload.ignored ? next : notice(next, 'notice', payload.synced === false ? 'Stopped. The agent may still finish its last step.' : 'Stopped');
 }
 
 /** ended closes the turn; a positive count of waiting messages means that the next one starts by itself. */
