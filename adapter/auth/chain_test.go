@@ -46,8 +46,10 @@ func TestMountedAppliesCeilingAndSharing(t *testing.T) {
 	if rule.Shared || rule.Ceiling != nil {
 		t.Error("the rule's principal was changed")
 	}
-	if p := admitted(t, Mounted(fixed{p: rule}, nil, false), Credentials{}); p.Shared || p.Ceiling != nil {
-		t.Errorf("plain mount: %+v", p)
+	for _, none := range [][]string{nil, {}} {
+		if p := admitted(t, Mounted(fixed{p: rule}, none, false), Credentials{}); p.Shared || p.Ceiling != nil {
+			t.Errorf("plain mount: %+v", p)
+		}
 	}
 	refused(t, Mounted(fixed{err: ErrFailed}, nil, false), Credentials{Profile: "a"}, ErrFailed)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -23,9 +22,7 @@ type JWTConfig struct {
 	Audiences  []string // one of them must be in aud; empty: any
 	// Require lists claims that must have a value. A claim that is a list must
 	// contain it; dots in the name lead into objects, as everywhere below.
-	Require map[string]string
-	Present []string // claims that must be non-empty strings or numbers
-
+	Require       map[string]string
 	UserClaim     string // empty: sub
 	ProfilesClaim string // empty: profiles
 	// Admin lists claims and values that make a user admin, each one on its own.
@@ -78,7 +75,7 @@ func NewJWT(cfg JWTConfig) (*JWT, []string, error) {
 	for i := range keys {
 		keys[i].rule = fingerprint(append([]string{"jwt", keys[i].rule}, identity...)...)
 	}
-	options := []jwt.ParserOption{jwt.WithExpirationRequired(), jwt.WithLeeway(rules.leeway), jwt.WithStrictDecoding()}
+	options := []jwt.ParserOption{jwt.WithExpirationRequired(), jwt.WithLeeway(rules.leeway), jwt.WithStrictDecoding(), jwt.WithJSONNumber()}
 	if cfg.Issuer != "" {
 		options = append(options, jwt.WithIssuer(cfg.Issuer))
 	}
@@ -95,7 +92,7 @@ func (cfg JWTConfig) identity() []string {
 	for _, claim := range slices.Sorted(maps.Keys(cfg.Require)) {
 		parts = append(parts, claim, cfg.Require[claim])
 	}
-	return append(parts, strings.Join(slices.Sorted(slices.Values(cfg.Present)), " "))
+	return parts
 }
 
 // Authenticate implements Authenticator. A token that no key verifies, that is

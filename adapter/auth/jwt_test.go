@@ -97,13 +97,13 @@ func ecKey(t *testing.T, curve elliptic.Curve) *ecdsa.PrivateKey {
 func TestJWTClaims(t *testing.T) {
 	cfg := JWTConfig{
 		Secrets: []string{jwtSecret}, Issuer: "https://issuer.test", Audiences: []string{"edge", "other"},
-		Require: map[string]string{"type": "access"}, Present: []string{"id"},
+		Require:   map[string]string{"type": "access"},
 		UserClaim: "username", Admin: map[string]string{"role": "super_admin", "realm.roles": "root", "boss": "true"},
 		Users: map[string][]string{"carol": {"work"}},
 		Grant: Grant{Profiles: []string{"base"}},
 	}
 	base := map[string]any{
-		"iss": "https://issuer.test", "aud": "edge", "type": "access", "id": 7, "username": "bob", "sub": nil,
+		"iss": "https://issuer.test", "aud": "edge", "type": "access", "username": "bob", "sub": nil,
 	}
 	j := newJWT(t, cfg)
 	for _, tt := range []struct {
@@ -124,13 +124,12 @@ func TestJWTClaims(t *testing.T) {
 		{"no type", map[string]any{"type": nil}, "", false, nil},
 		{"type in a list", map[string]any{"type": []string{"x", "access"}}, "bob", false, []string{"base"}},
 		{"type of another kind", map[string]any{"type": map[string]any{"access": true}}, "", false, nil},
-		{"id missing", map[string]any{"id": nil}, "", false, nil},
-		{"id empty", map[string]any{"id": ""}, "", false, nil},
 		{"no user", map[string]any{"username": nil}, "", false, nil},
 		{"empty user", map[string]any{"username": ""}, "", false, nil},
 		{"user with a control character", map[string]any{"username": "a\nb"}, "", false, nil},
 		{"user is an object", map[string]any{"username": map[string]any{}}, "", false, nil},
 		{"numeric user", map[string]any{"username": 1234567890123}, "1234567890123", false, []string{"base"}},
+		{"numeric user beyond float64", map[string]any{"username": int64(9007199254740993)}, "9007199254740993", false, []string{"base"}},
 		{"admin by role", map[string]any{"role": "super_admin"}, "bob", true, []string{"base"}},
 		{"admin in nested list", map[string]any{"realm": map[string]any{"roles": []string{"a", "root"}}}, "bob", true, []string{"base"}},
 		{"admin by bool", map[string]any{"boss": true}, "bob", true, []string{"base"}},
@@ -311,7 +310,6 @@ func TestJWTReview(t *testing.T) {
 		"audience": func(c *JWTConfig) { c.Audiences = []string{"other"} },
 		"issuer":   func(c *JWTConfig) { c.Issuer = "x" },
 		"require":  func(c *JWTConfig) { c.Require = map[string]string{"a": "b"} },
-		"present":  func(c *JWTConfig) { c.Present = []string{"jti"} },
 		"user":     func(c *JWTConfig) { c.UserClaim = "username" },
 	} {
 		changed := cfg
@@ -352,6 +350,35 @@ func TestNewJWTRefuses(t *testing.T) {
 	if _, warnings, err := NewJWT(JWTConfig{Secrets: []string{"short"}}); err != nil || len(warnings) != 1 || strings.Contains(warnings[0], `"short"`) {
 		t.Errorf("short secret: %q, %v", warnings, err)
 	}
+}
+
+// R16, chat-run 11.1: the reference front-end's own token signs in with the rule
+// that the documentation gives for it.
+func TestJWTOfReferenceFrontEnd(t *testing.T) {
+	j := newJWT(t, JWTConfig{
+		Secrets: []string{jwtSecret}, Audiences: []string{"hermes-web-ui"}, Require: map[string]string{"type": "access"},
+		UserClaim: "username", Admin: map[string]string{"role": "super_admin"}, Users: map[string][]string{"carol": {"work"}},
+	})
+	token := func(change map[string]any) string {
+		claims := map[string]any{"aud": "hermes-web-ui", "type": "access", "sub": "3", "username": "carol", "role": "admin"}
+		maps.Copy(claims, change)
+		return hs256(t, claims)
+	}
+	p := admitted(t, j, Credentials{Token: token(nil)})
+	if p.User != "carol" || p.Admin || !slices.Equal(p.Profiles, []string{"work"}) {
+		t.Errorf("role admin: %+v", p)
+	}
+	p = admitted(t, j, Credentials{Token: token(map[string]any{"role": "super_admin", "username": "root"})})
+	if p.User != "root" || !p.Admin {
+		t.Errorf("role super_admin: %+v", p)
+	}
+	for _, change := range []map[string]any{
+		{"aud": "x"}, {"aud": nil}, {"type": "refresh"}, {"type": nil}, {"username": nil}, {"username": ""}, {"exp": nil}, {"exp": 1},
+	} {
+		refused(t, j, Credentials{Token: token(change)}, ErrFailed)
+	}
+	// The plain server token is not accepted on the socket.
+	refused(t, j, Credentials{Token: jwtSecret}, ErrFailed)
 }
 
 func FuzzJWT(f *testing.F) {

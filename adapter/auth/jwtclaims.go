@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -13,7 +14,6 @@ import (
 // claimRules turn the claims of a verified token into a principal.
 type claimRules struct {
 	require  map[string]string
-	present  []string
 	user     string
 	profiles string
 	admin    map[string]string
@@ -24,7 +24,7 @@ type claimRules struct {
 
 func newClaimRules(cfg JWTConfig) (claimRules, error) {
 	r := claimRules{
-		require: cfg.Require, present: cfg.Present, admin: cfg.Admin, users: cfg.Users, grant: cfg.Grant,
+		require: cfg.Require, admin: cfg.Admin, users: cfg.Users, grant: cfg.Grant,
 		user: cfg.UserClaim, profiles: cfg.ProfilesClaim, leeway: max(cfg.Leeway, 0),
 	}
 	if r.user == "" {
@@ -51,11 +51,6 @@ func newClaimRules(cfg JWTConfig) (claimRules, error) {
 func (r *claimRules) principal(claims jwt.MapClaims) (*Principal, bool) {
 	for claim, want := range r.require {
 		if !claimHas(lookup(claims, claim), want) {
-			return nil, false
-		}
-	}
-	for _, claim := range r.present {
-		if _, ok := scalar(lookup(claims, claim)); !ok {
 			return nil, false
 		}
 	}
@@ -125,13 +120,14 @@ func claimHas1(claim any, want string) bool {
 	return ok && s == want
 }
 
-// scalar renders a non-empty string or a number.
+// scalar renders a non-empty string or a number. Numbers keep their digits: two
+// large ids must not become one.
 func scalar(claim any) (string, bool) {
 	switch v := claim.(type) {
 	case string:
 		return v, v != ""
-	case float64:
-		return strconv.FormatFloat(v, 'f', -1, 64), true
+	case json.Number:
+		return v.String(), true
 	default:
 		return "", false
 	}

@@ -14,10 +14,13 @@ type mounted struct {
 }
 
 // Mounted returns a with the settings of one mount applied: principals get its
-// ceiling of profiles (nil: none) and its sharing of sessions, and a profile asked
+// ceiling of profiles (empty: none) and its sharing of sessions, and a profile asked
 // for in the handshake must be one the principal may use, else ErrProfile
 // (chat-run 1.6).
 func Mounted(a Authenticator, ceiling []string, shared bool) Authenticator {
+	if len(ceiling) == 0 {
+		ceiling = nil
+	}
 	return &mounted{rules: a, ceiling: slices.Clone(ceiling), shared: shared}
 }
 

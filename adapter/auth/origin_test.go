@@ -3,6 +3,7 @@ package auth
 import (
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -111,4 +112,26 @@ func TestOriginHeaders(t *testing.T) {
 			t.Errorf("%s: Vary %q, want %q", tt.name, got, tt.vary)
 		}
 	}
+}
+
+func FuzzOrigin(f *testing.F) {
+	for _, s := range []string{"http://edge.test", "https://a.test", "null", "", "http://edge.test@evil.test", "http://[::1]", "//a", "http://a.test:"} {
+		f.Add(s)
+	}
+	listed, err := ParseOrigins("https://a.test")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, origin string) {
+		r := &http.Request{Host: "edge.test", Header: http.Header{"Origin": {origin}}}
+		echo, ok := listed.Allowed(r, true)
+		if !ok {
+			return
+		}
+		// Whatever is admitted ends with one of the two hosts, and its port if any.
+		host := strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(strings.TrimSuffix(origin, "/")), ":443"), ":80")
+		if !strings.HasSuffix(host, "://edge.test") && host != "https://a.test" || strings.ContainsAny(echo, "\r\n") {
+			t.Errorf("%q admitted, echo %q", origin, echo)
+		}
+	})
 }
