@@ -67,6 +67,21 @@ func (p *Principal) Same(o *Principal) bool {
 	return p.User == o.User && p.Rule == o.Rule
 }
 
+// Visible returns the profiles that p may use; nil: all of them. It is for
+// queries; a list of one that may use none is empty, not nil.
+func (p *Principal) Visible() []string {
+	if p.Admin || slices.Contains(p.Profiles, AllProfiles) {
+		return slices.Clone(p.Ceiling)
+	}
+	visible := make([]string, 0, len(p.Profiles))
+	for _, profile := range p.Profiles {
+		if p.MayUse(profile) {
+			visible = append(visible, profile)
+		}
+	}
+	return visible
+}
+
 // MayOpen reports whether p may use a stored session.
 func (p *Principal) MayOpen(owner, profile string) bool {
 	return p.MayUse(profile) && (p.Admin || p.Shared || owner == p.User)

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -47,6 +48,28 @@ func TestPrincipalMayUse(t *testing.T) {
 	} {
 		if got := tt.p.MayUse(tt.profile); got != tt.want {
 			t.Errorf("%s: MayUse(%q) = %v, want %v", tt.name, tt.profile, got, tt.want)
+		}
+	}
+}
+
+func TestPrincipalVisible(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		p    Principal
+		want []string
+	}{
+		{"own", Principal{Profiles: []string{"a", "b"}}, []string{"a", "b"}},
+		{"own, not valid", Principal{Profiles: []string{"a", "../b"}}, []string{"a"}},
+		{"none", Principal{}, []string{}},
+		{"own under a ceiling", Principal{Profiles: []string{"a", "b"}, Ceiling: []string{"b", "c"}}, []string{"b"}},
+		{"all", Principal{Profiles: []string{AllProfiles}}, nil},
+		{"all under a ceiling", Principal{Profiles: []string{AllProfiles}, Ceiling: []string{"b"}}, []string{"b"}},
+		{"admin", Principal{Admin: true}, nil},
+		{"admin under a ceiling", Principal{Admin: true, Ceiling: []string{"b"}}, []string{"b"}},
+		{"admin under an empty ceiling", Principal{Admin: true, Ceiling: []string{}}, []string{}},
+	} {
+		if got := tt.p.Visible(); !slices.Equal(got, tt.want) || (got == nil) != (tt.want == nil) {
+			t.Errorf("%s: %q, nil %v, want %q", tt.name, got, got == nil, tt.want)
 		}
 	}
 }

@@ -6,7 +6,7 @@ type ListQuery struct {
 	Text     string // words to be found in title or preview; empty: all
 	Before   string // cursor returned as next by the page before; empty: the first page
 	Limit    int    // most rows of a page
-	Archived bool   // the archived sessions instead of the others
+	Archived bool   // include archived sessions
 }
 
 // SessionPatch is a change of a session; nil fields stay as they are.

@@ -22,7 +22,7 @@ const (
 // ListSessions answers a page of the sessions that p may open, latest activity
 // first, and the cursor of the next page.
 func (e *Engine) ListSessions(ctx context.Context, p *auth.Principal, q ListQuery) (rows []chatrun.SessionRow, next string, err error) {
-	profiles := e.visibleProfiles(p)
+	profiles := p.Visible()
 	if q.Profile != "" {
 		if !p.MayUse(q.Profile) {
 			return nil, "", ErrProfileDenied
@@ -44,18 +44,6 @@ func (e *Engine) ListSessions(ctx context.Context, p *auth.Principal, q ListQuer
 		}
 	}
 	return rows, page.Next, nil
-}
-
-// visibleProfiles are the profiles whose sessions p may list; nil: all.
-func (e *Engine) visibleProfiles(p *auth.Principal) []string {
-	switch {
-	case p.Ceiling != nil:
-		return p.Ceiling
-	case p.Admin:
-		return nil
-	default:
-		return append([]string{}, p.Profiles...)
-	}
 }
 
 // Session answers one session. A session of somebody else is not found.
