@@ -14,9 +14,10 @@ import (
 
 // object iterates over the members of a JSON object.
 type object struct {
-	b  []byte
-	i  int
-	ok bool // still well formed
+	b    []byte
+	i    int
+	ok   bool // still well formed
+	some bool // a member was read, so that the next one needs a comma
 }
 
 func openObject(raw []byte) object {
@@ -33,9 +34,13 @@ func (o *object) next() (key, value []byte, more bool) {
 		return nil, nil, false
 	}
 	o.i = skipSpace(o.b, o.i)
-	if o.i < len(o.b) && o.b[o.i] == ',' {
+	if o.some && o.i < len(o.b) && o.b[o.i] != '}' {
+		if o.b[o.i] != ',' {
+			return nil, nil, o.fail()
+		}
 		o.i = skipSpace(o.b, o.i+1)
 	}
+	o.some = true
 	if o.i >= len(o.b) || o.b[o.i] != '"' {
 		return nil, nil, false
 	}

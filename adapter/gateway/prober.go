@@ -121,6 +121,7 @@ func (p *Prober) start() <-chan struct{} {
 	}
 	done := make(chan struct{})
 	if p.closed {
+		p.err = &Error{Class: ClassCanceled, Text: "The edge is shutting down"}
 		close(done)
 		return done
 	}
