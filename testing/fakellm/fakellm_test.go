@@ -114,6 +114,8 @@ func TestScriptedAnswers(t *testing.T) {
 		{"words", user("[[words 3]]"), "word1 word2 word3 ", "stop", nil},
 		{"memory", []Message{{"user", "I am Ann"}, {"assistant", "x"}, {"user", "[[remember]]"}}, "I remember: I am Ann", "stop", nil},
 		{"no memory", user("[[remember]]"), "I remember nothing.", "stop", nil},
+		{"joined messages", user("[[error 401]]\n\nhello"), "You said: [[error 401]]\n\nhello", "stop", nil},
+		{"keyword in the last line", user("[[error 401]]\n\n[[words 1]]"), "word1 ", "stop", nil},
 		{"unknown keyword", user("[[what]]"), "Unknown keyword: what", "stop", nil},
 	}
 	base := start(t, &Server{})

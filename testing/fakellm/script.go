@@ -38,7 +38,9 @@ const (
 var keyword = regexp.MustCompile(`\[\[(\w+)(?: ([^\]]*))?\]\]`)
 
 // Script decides the answer from the last message (spec gateway 8.4). A tool result is answered with
-// text that quotes it. In a user message the first keyword counts; without one the text is echoed.
+// text that quotes it. In a user message the last line decides: when a turn failed without an answer, the
+// agent joins its message with the next one, and the old keyword must not act again. Without a keyword
+// the text is echoed.
 //
 //	[[tool]]            terminal call "echo hi", text before and after it
 //	[[tool <command>]]  the same with that command, for instance "sleep 60" or "rm -rf /path"
@@ -58,7 +60,7 @@ func Script(messages []Message) Reply {
 	if last.Role == "tool" {
 		return text("The tool said: " + quote(last.Text))
 	}
-	found := keyword.FindStringSubmatch(last.Text)
+	found := keyword.FindStringSubmatch(lastLine(last.Text))
 	if found == nil {
 		return text("You said: " + quote(last.Text))
 	}
@@ -86,6 +88,11 @@ func Script(messages []Message) Reply {
 		return Reply{Chunks: []string{"This answer ", "is cut "}, Drop: true}
 	}
 	return text("Unknown keyword: " + found[1])
+}
+
+func lastLine(value string) string {
+	trimmed := strings.TrimSpace(value)
+	return trimmed[strings.LastIndex(trimmed, "\n")+1:]
 }
 
 func text(value string) Reply {
