@@ -1,7 +1,6 @@
 package caddymodule
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -96,13 +95,15 @@ func siteAddress(srv *caddyhttp.Server) string {
 // if it serves every host.
 func siteHost(srv *caddyhttp.Server) string {
 	for _, route := range srv.Routes {
-		if !holdsHandler(route) {
+		if !holdsHandler(route.Handlers) {
 			continue
 		}
-		for _, set := range route.MatcherSetsRaw {
-			var hosts []string
-			if json.Unmarshal(set["host"], &hosts) == nil && len(hosts) > 0 && !strings.Contains(hosts[0], "*") {
-				return hosts[0]
+		for _, set := range route.MatcherSets {
+			for _, matcher := range set {
+				hosts, ok := matcher.(*caddyhttp.MatchHost)
+				if ok && len(*hosts) > 0 && !strings.ContainsAny((*hosts)[0], "*{") {
+					return (*hosts)[0]
+				}
 			}
 		}
 		return ""
@@ -110,10 +111,20 @@ func siteHost(srv *caddyhttp.Server) string {
 	return ""
 }
 
-func holdsHandler(route caddyhttp.Route) bool {
-	return slices.ContainsFunc(route.HandlersRaw, func(raw json.RawMessage) bool {
-		return strings.Contains(string(raw), `"`+directiveName+`"`)
-	})
+// holdsHandler reports whether a handler of ours is among these, or in a route
+// below one of them.
+func holdsHandler(handlers []caddyhttp.MiddlewareHandler) bool {
+	for _, handler := range handlers {
+		switch h := handler.(type) {
+		case *Handler:
+			return true
+		case *caddyhttp.Subroute:
+			if slices.ContainsFunc(h.Routes, func(r caddyhttp.Route) bool { return holdsHandler(r.Handlers) }) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func isLoopbackListener(listen string) bool {
