@@ -133,6 +133,12 @@ test('run.failed before run.started keeps the text and shows the error as a stri
   assert.deepEqual(shown(state), ['error:as object']);
 });
 
+test('an error that was streamed as if it were text is shown once, other text stays', () => {
+  const fail = (text) => shown(play(loaded(), ['run.started', {}], ['message.delta', { delta: text }], ['run.failed', { error: 'Model provider: HTTP 401: no key', queue_remaining: 0 }]));
+  assert.deepEqual(fail('HTTP 401: no key'), ['error:Model provider: HTTP 401: no key']);
+  assert.deepEqual(fail('Half an answer'), ['assistant:Half an answer', 'error:Model provider: HTTP 401: no key']);
+});
+
 test('a refusal does not end the run that goes on, and gives the text back', () => {
   let state = play(submit(loaded(), message('m1')), ['run.started', {}]);
   state = reduce(submit(state, message('m2', 'too much')), 'run.failed', { session_id: 's1', queue_id: 'm2', error: 'The queue is full' });

@@ -194,7 +194,14 @@ function failed(state, payload) {
   const refused = state.pending.find((message) => message.id === payload.queue_id);
   if (refused) return refuse(state, refused, text);
   const opened = state.turnOpen ? state : confirmFirst(state);
-  return ended(notice(withUsage(settle(opened), payload), 'error', text), 'error', payload.queue_remaining);
+  return ended(notice(withUsage(withoutEcho(opened, text), payload), 'error', text), 'error', payload.queue_remaining);
+}
+
+/** withoutEcho drops an answer that is nothing but the error: some gateways stream an error as if it were text. */
+function withoutEcho(state, error) {
+  const last = state.items.at(-1);
+  const echo = last?.streaming && last.kind === 'assistant' && error.includes(last.text.trim());
+  return echo ? { ...state, items: state.items.slice(0, -1) } : state;
 }
 
 /** refuse takes a message back that the server did not accept; a run that goes on is not touched. */
@@ -217,7 +224,7 @@ function ended(state, toolState, waiting) {
 }
 
 function notice(state, kind, text) {
-  return { ...state, serial: state.serial + 1, items: [...state.items, { key: `${kind}-${state.serial}`, kind, text }] };
+  return { ...state, serial: state.serial + 1, items: [...settle(state).items, { key: `${kind}-${state.serial}`, kind, text }] };
 }
 
 /** settle ends the streaming of the last bubble. */
