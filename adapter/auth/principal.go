@@ -4,7 +4,6 @@ package auth
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 )
@@ -103,10 +102,16 @@ type Credentials struct {
 
 // Errors of Authenticate. Their texts are the ones of the wire (chat-run 1.6).
 var (
-	ErrFailed      = errors.New("Authentication failed")
-	ErrProfile     = errors.New("Profile access denied")
-	ErrUnavailable = errors.New("authentication is not available at the moment")
+	ErrFailed      error = wireError("Authentication failed")
+	ErrProfile     error = wireError("Profile access denied")
+	ErrUnavailable error = wireError("authentication is not available at the moment")
 )
+
+// wireError is an error whose text is sent to clients as it is.
+type wireError string
+
+// Error implements error.
+func (e wireError) Error() string { return string(e) }
 
 // Authenticator turns credentials into a principal. It may ask another service
 // and so may block until ctx ends; callers never hold a lock or a read loop over
