@@ -28,10 +28,10 @@ type Turn struct {
 	model      string
 	store      bool
 	started    bool
-	ended      bool
 	sequence   int
 	indexes    int
 	message    int // output index of the message item, -1 before the first text
+	callItems  map[int]string
 	text       strings.Builder
 	output     list
 	buffer     []byte
@@ -220,20 +220,24 @@ func (t *Turn) Delta(text string) {
 // ToolStart opens a call; arguments is JSON text. It returns the call's output index.
 func (t *Turn) ToolStart(callID, name, arguments string) int {
 	index := t.nextIndex()
-	t.emit("response.output_item.added", "output_index", index, "item", callItem(callID, name, arguments, "in_progress"))
+	if t.callItems == nil {
+		t.callItems = make(map[int]string)
+	}
+	t.callItems[index] = newID("fc_", 24)
+	t.emit("response.output_item.added", "output_index", index, "item", t.callItem(index, callID, name, arguments, "in_progress"))
 	t.output = append(t.output, object{"type", "function_call", "name", name, "arguments", arguments, "call_id", callID})
 	return index
 }
 
-func callItem(callID, name, arguments, status string) object {
-	return object{"id", "fc_" + callID, "type", "function_call", "status", status, "name", name, "call_id", callID, "arguments", arguments}
+func (t *Turn) callItem(index int, callID, name, arguments, status string) object {
+	return object{"id", t.callItems[index], "type", "function_call", "status", status, "name", name, "call_id", callID, "arguments", arguments}
 }
 
 // ToolEnd closes the call that has this index and delivers its result.
 func (t *Turn) ToolEnd(index int, callID, name, arguments, result string) {
-	t.emit("response.output_item.done", "output_index", index, "item", callItem(callID, name, arguments, "completed"))
+	t.emit("response.output_item.done", "output_index", index, "item", t.callItem(index, callID, name, arguments, "completed"))
 	parts := list{object{"type", "input_text", "text", result}}
-	item := object{"id", "fco_" + callID, "type", "function_call_output", "call_id", callID, "output", parts, "status", "completed"}
+	item := object{"id", newID("fco_", 24), "type", "function_call_output", "call_id", callID, "output", parts, "status", "completed"}
 	own := t.nextIndex()
 	t.emit("response.output_item.added", "output_index", own, "item", item)
 	t.emit("response.output_item.done", "output_index", own, "item", item)
@@ -299,7 +303,6 @@ func (t *Turn) Fail(message string) {
 }
 
 func (t *Turn) end(kind string, envelope object) {
-	t.ended = true
 	if t.store {
 		stored := envelope
 		if t.Gone() {
