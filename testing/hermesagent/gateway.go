@@ -24,7 +24,7 @@ import (
 const (
 	ciEnv          = "HERMES_EDGE_CI"
 	installTimeout = 10 * time.Minute
-	readyTimeout   = time.Minute
+	readyTimeout   = 2 * time.Minute
 	stopTimeout    = 20 * time.Second
 	pollInterval   = 100 * time.Millisecond
 )
