@@ -42,7 +42,10 @@ type Metrics interface {
 	QueueLength(delta int)
 	Delta(n int)
 	FirstDelta(d time.Duration)
-	Watchers(delta int)
+	Watchers(delta int)       // memberships: a socket in a session
+	Rooms(delta int)          // sessions with at least one member
+	SessionsLoaded(delta int) // sessions with an actor
+	SlowConsumer(action string)
 }
 
 // Times of the engine.
@@ -126,6 +129,7 @@ func (e *Engine) acquire(sid string) *session {
 	if s == nil {
 		s = newSession(e, sid)
 		e.sessions[sid] = s
+		e.cfg.Metrics.SessionsLoaded(1)
 	}
 	s.refs++
 	return s
@@ -137,6 +141,7 @@ func (e *Engine) release(s *session) {
 	idle := s.refs == 0
 	if idle {
 		delete(e.sessions, s.sid)
+		e.cfg.Metrics.SessionsLoaded(-1)
 	}
 	e.mu.Unlock()
 	if idle {
@@ -198,3 +203,6 @@ func (noMetrics) QueueLength(int)                        {}
 func (noMetrics) Delta(int)                              {}
 func (noMetrics) FirstDelta(time.Duration)               {}
 func (noMetrics) Watchers(int)                           {}
+func (noMetrics) Rooms(int)                              {}
+func (noMetrics) SessionsLoaded(int)                     {}
+func (noMetrics) SlowConsumer(string)                    {}

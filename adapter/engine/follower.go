@@ -25,7 +25,6 @@ func (e *Engine) enter(sock Socket, s *session) bool {
 	if f == nil {
 		f = &follower{}
 		e.followers[sock] = f
-		e.cfg.Metrics.Watchers(1)
 	}
 	f.sessions = append(f.sessions, s)
 	s.refs++
@@ -53,7 +52,6 @@ func (e *Engine) exit(sock Socket, s *session) {
 	}
 	if f != nil && len(f.sessions) == 0 {
 		delete(e.followers, sock)
-		e.cfg.Metrics.Watchers(-1)
 	}
 	e.mu.Unlock()
 	if i >= 0 {

@@ -43,6 +43,7 @@ func TestResumeAtAnyMoment(t *testing.T) {
 	a.run("s1", "q1", "go")
 	c := r.next()
 	c.start(t, "r1")
+	a.waitFor(0, "run.started")
 	var want strings.Builder
 	var watchers []*client
 	for i := range 300 {

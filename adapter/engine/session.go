@@ -152,6 +152,7 @@ func (s *session) join(sock Socket, at store.Position, shown string) *member {
 		}
 		m = &member{sock: sock}
 		s.members[sock] = m
+		s.countMember(1)
 	}
 	m.pos, m.shown, m.behind = at, shown, false
 	s.catchUp(m)
@@ -164,8 +165,17 @@ func (s *session) drop(m *member) {
 		return
 	}
 	delete(s.members, m.sock)
+	s.countMember(-1)
 	s.e.exit(m.sock, s)
 	m.sock.Left(s.sid)
+}
+
+// countMember counts a membership that has begun (1) or ended (-1).
+func (s *session) countMember(delta int) {
+	s.e.cfg.Metrics.Watchers(delta)
+	if before := len(s.members) - delta; before == 0 || len(s.members) == 0 {
+		s.e.cfg.Metrics.Rooms(delta)
+	}
 }
 
 func (s *session) dropSocket(sock Socket) {

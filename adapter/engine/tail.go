@@ -186,6 +186,7 @@ func (s *session) send(m *member, en *store.Entry, ev *Event) {
 // catches it up when there is room again, so that nobody else waits for it.
 func (s *session) fallBehind(m *member) {
 	m.behind = true
+	s.e.cfg.Metrics.SlowConsumer("behind")
 	m.sock.Drained(func() {
 		s.box.post(func() {
 			if s.members[m.sock] == m && m.behind {
