@@ -215,12 +215,20 @@ func (p *Packet) message(offset string) engineio.Message {
 
 // offsetTail is the end of a packet that carries an offset.
 func offsetTail(offset string) string {
-	for i := 0; i < len(offset); i++ {
-		if ch := offset[i]; ch < ' ' || ch == '"' || ch == '\\' || ch > '~' {
-			return "," + string(appendString(nil, offset)) + closing
+	if isPlain(offset) {
+		return `,"` + offset + `"]`
+	}
+	return "," + string(appendString(nil, offset)) + closing
+}
+
+// isPlain reports whether s needs no escaping in JSON.
+func isPlain(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if ch := s[i]; ch < ' ' || ch == '"' || ch == '\\' || ch > '~' {
+			return false
 		}
 	}
-	return `,"` + offset + `"]`
+	return true
 }
 
 // encode makes a packet from any values. []byte values become attachments.
@@ -284,7 +292,13 @@ func appendHead(b []byte, typ byte, attachments int, namespace string, id int64)
 	return b
 }
 
+// appendString appends a JSON string, the usual plain ones without a detour.
 func appendString(b []byte, s string) []byte {
+	if isPlain(s) {
+		b = append(b, '"')
+		b = append(b, s...)
+		return append(b, '"')
+	}
 	b, _ = appendJSON(b, s) // a string always encodes
 	return b
 }

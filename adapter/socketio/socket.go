@@ -35,8 +35,9 @@ type Socket struct {
 	acks   map[int64]chan inbound
 	lastID int64
 
-	rooms   []string // guarded by ns.mu
-	greeted bool     // Connected was called; only the worker uses it
+	endConnect context.CancelFunc // while Connect runs
+	rooms      []string           // guarded by ns.mu
+	greeted    bool               // Connected was called; only the worker uses it
 }
 
 func newSocket(c *Conn, ns *namespace) *Socket { return &Socket{conn: c, ns: ns} }
@@ -148,6 +149,9 @@ func (s *Socket) end(reason Reason) {
 	s.mu.Lock()
 	s.reason = reason
 	s.life.End()
+	if s.endConnect != nil {
+		s.endConnect()
+	}
 	for _, ch := range s.acks {
 		close(ch)
 	}
@@ -225,7 +229,7 @@ func (s *Socket) accept(h header) {
 		s.conn.malformed(errMalformed)
 		return
 	}
-	ctx, cancel := context.WithTimeout(s.Context(), s.conn.opts.ConnectTimeout)
+	ctx, cancel := s.connectContext()
 	welcome, err := s.ns.handler.Connect(ctx, s, auth)
 	late := ctx.Err() != nil
 	cancel()
@@ -250,6 +254,24 @@ func (s *Socket) accept(h header) {
 	s.phase.CompareAndSwap(phaseConnecting, phaseConnected)
 	s.greeted = true
 	s.ns.handler.Connected(s)
+}
+
+// connectContext bounds Connect. It is not derived from the socket's own
+// context, which would have to exist for that.
+func (s *Socket) connectContext() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(context.Background(), s.conn.opts.ConnectTimeout)
+	s.mu.Lock()
+	s.endConnect = cancel
+	s.mu.Unlock()
+	if s.phase.Load() == phaseEnded {
+		cancel()
+	}
+	return ctx, func() {
+		s.mu.Lock()
+		s.endConnect = nil
+		s.mu.Unlock()
+		cancel()
+	}
 }
 
 // reject tells the client why it may not join.

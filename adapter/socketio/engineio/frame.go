@@ -44,7 +44,7 @@ type message struct {
 // fit are read straight into a slice of their own, never above limit.
 type frameReader struct {
 	src      io.Reader
-	early    []byte // bytes that came with the HTTP request
+	early    *[]byte // bytes that came with the HTTP request, nil once used up
 	limit    int64
 	partial  []byte
 	buf      [readBufferSize]byte
@@ -55,7 +55,10 @@ type frameReader struct {
 }
 
 func (f *frameReader) init(src io.Reader, early []byte, limit int64) {
-	f.src, f.early, f.limit = src, early, limit
+	f.src, f.limit = src, limit
+	if len(early) > 0 {
+		f.early = &early
+	}
 	f.state = ws.StateServerSide
 }
 
@@ -76,10 +79,10 @@ func (f *frameReader) fill() error {
 	if f.r == f.w {
 		f.r, f.w = 0, 0
 	}
-	if len(f.early) > 0 {
-		n := copy(f.buf[f.w:], f.early)
+	if f.early != nil {
+		n := copy(f.buf[f.w:], *f.early)
 		f.w += uint16(n)
-		if f.early = f.early[n:]; len(f.early) == 0 {
+		if *f.early = (*f.early)[n:]; len(*f.early) == 0 {
 			f.early = nil
 		}
 		return nil
@@ -94,6 +97,9 @@ func (f *frameReader) fill() error {
 	}
 	return err
 }
+
+// idle reports whether the next message has to be waited for.
+func (f *frameReader) idle() bool { return f.r == f.w && f.early == nil && f.partial == nil }
 
 // next returns the next data message or control frame.
 func (f *frameReader) next() (message, error) {
@@ -205,7 +211,7 @@ func (f *frameReader) appendPayload(dst []byte, h ws.Header) ([]byte, error) {
 
 // readDirect takes buffered bytes, or reads from the network past the buffer.
 func (f *frameReader) readDirect(p []byte) (int, error) {
-	if f.r < f.w || len(f.early) > 0 {
+	if f.r < f.w || f.early != nil {
 		return f.Read(p)
 	}
 	n, err := f.src.Read(p)

@@ -99,7 +99,7 @@ func (s *Server) openSocket(w http.ResponseWriter, r *http.Request, a Admission,
 	}
 	c.startHeartbeat()
 	c.handOverWriting()
-	go c.ws.run()
+	go c.ws.run(time.Time{})
 	return nil
 }
 
@@ -131,7 +131,7 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request, a Admission, c 
 		_ = conn.Close() // the reader sees it and cleans up
 	}
 	if offered {
-		go sock.run()
+		go sock.run(time.Time{})
 	} else {
 		go sock.acceptAndClose()
 	}

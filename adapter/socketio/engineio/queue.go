@@ -231,12 +231,12 @@ func (c *Conn) writeFailed(sock *socketConn, err error) {
 }
 
 // writeBatch writes messages as frames, many in one write.
-func (s *socketConn) writeBatch(buf *[]byte, b *batch, pong []byte) error {
+func (s *socketConn) writeBatch(buf *[]byte, b *batch, pong *[]byte) error {
 	s.armWrite()
 	out := (*buf)[:0]
 	defer func() { *buf = out[:0] }()
 	if pong != nil {
-		out = appendControl(out, ws.OpPong, pong)
+		out = appendControl(out, ws.OpPong, *pong)
 	}
 	if b != nil {
 		for i := range b.msgs {

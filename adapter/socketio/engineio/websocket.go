@@ -22,7 +22,7 @@ type socketConn struct {
 	c      *Conn
 	conn   net.Conn // nil while the handshake of an upgrade is under way, see attach
 	reader frameReader
-	pong   []byte      // answer to a WebSocket ping, guarded by c.mu
+	pong   *[]byte     // answer to a WebSocket ping, guarded by c.mu
 	limit  *time.Timer // ends an upgrade that is not completed, guarded by c.mu
 	probed bool        // the client has sent its probe, guarded by c.mu
 
@@ -49,17 +49,29 @@ func (s *socketConn) armWrite() {
 }
 
 // takePong is called with c.mu held.
-func (s *socketConn) takePong() []byte {
+func (s *socketConn) takePong() *[]byte {
 	p := s.pong
 	s.pong = nil
 	return p
 }
 
+// renewReader is how often at most a reading goroutine is replaced.
+const renewReader = time.Second
+
 // run reads frames until the connection ends. It is the one goroutine of an
-// idle connection.
-func (s *socketConn) run() {
+// idle connection. Handling a message grows its stack for good, so before it
+// waits again it makes way for a new one: an idle connection then costs a
+// stack of minimal size, and a busy one hardly notices.
+func (s *socketConn) run(born time.Time) {
 	defer s.c.srv.group.Done()
-	for {
+	for handled := false; ; handled = true {
+		if handled && s.reader.idle() {
+			if now := time.Now(); now.Sub(born) >= renewReader {
+				s.c.srv.group.Add(1)
+				go s.run(now)
+				return
+			}
+		}
 		m, err := s.reader.next()
 		if err != nil {
 			s.ended(err)
@@ -133,7 +145,8 @@ func (s *socketConn) answerPing(payload []byte) {
 	c := s.c
 	c.mu.Lock()
 	if c.state == stateOpen && c.transport == WebSocket && c.ws == s {
-		s.pong = append(make([]byte, 0, len(payload)), payload...)
+		pong := append([]byte(nil), payload...)
+		s.pong = &pong
 		c.wakeLocked()
 		c.mu.Unlock()
 		return
