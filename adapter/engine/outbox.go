@@ -18,7 +18,7 @@ const (
 	mergeBytes      = 16 << 10
 	checkpointAfter = 256
 	checkpointBytes = 128 << 10
-	checkpointEvery = 5 * time.Second
+	checkpointEvery = time.Second // what a killed process may lose of a text (contract section 7)
 )
 
 type pendingKind int
@@ -154,18 +154,20 @@ func (o *outbox) drop(cause error) {
 }
 
 // appender writes the outbox of a run until it is closed and empty, or the run is
-// lost, and renews the lease while nothing is to be written.
+// lost. While nothing is to be written it still covers what was by a checkpoint,
+// and renews the lease.
 func (r *runner) appender() {
 	defer close(r.out.idle)
-	renew := time.NewTimer(store.LeaseTTL / 3)
-	defer renew.Stop()
+	written := time.Now()
+	rest := time.NewTimer(checkpointEvery)
+	defer rest.Stop()
 	for {
 		batch, more, closed := r.out.take()
-		if len(batch) > 0 {
+		if len(batch) > 0 || r.checkpointDue() {
 			if !r.write(batch) {
 				return
 			}
-			renew.Reset(store.LeaseTTL / 3)
+			written = time.Now()
 		}
 		switch {
 		case more:
@@ -173,13 +175,17 @@ func (r *runner) appender() {
 		case closed:
 			return
 		}
+		rest.Reset(checkpointEvery)
 		select {
 		case <-r.out.wake:
-		case <-renew.C:
+		case <-rest.C:
+			if time.Since(written) < store.LeaseTTL/3 {
+				continue
+			}
 			if !r.renew() {
 				return
 			}
-			renew.Reset(store.LeaseTTL / 3)
+			written = time.Now()
 		}
 	}
 }
@@ -288,13 +294,16 @@ func (r *runner) addEvent(b *store.Batch, kind store.Kind, name string, payload 
 
 // checkpoint adds a fold of the run when the log behind the last one has grown.
 func (r *runner) checkpoint(b *store.Batch) {
-	due := r.uncovered >= checkpointAfter || r.uncoveredBytes >= checkpointBytes ||
-		r.uncovered > 0 && time.Since(r.coveredAt) >= checkpointEvery
-	if !due {
+	if !r.checkpointDue() {
 		return
 	}
 	b.Checkpoint = r.view.Encode()
 	r.uncovered, r.uncoveredBytes, r.coveredAt = 0, 0, time.Now()
+}
+
+func (r *runner) checkpointDue() bool {
+	return r.uncovered >= checkpointAfter || r.uncoveredBytes >= checkpointBytes ||
+		r.uncovered > 0 && time.Since(r.coveredAt) >= checkpointEvery
 }
 
 func mergePatch(to *store.Patch, p store.Patch) {
