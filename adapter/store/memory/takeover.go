@@ -35,7 +35,7 @@ func takeOver(ch *change, a *store.TakeOverArgs) store.TakeOverResult {
 		return ch.taken(s.taken, s.log)
 	}
 	if s.alive(ch.now, ch.st.opts.SingleProcess) {
-		return store.TakeOverResult{Code: store.Held, Node: s.node, Remaining: s.remaining(ch.now)}
+		return store.TakeOverResult{Code: store.Held, Node: s.node, Remaining: s.remaining(ch.now, ch.st.opts.SingleProcess)}
 	}
 	executor := s.Executor
 	if s.Run == "" {
@@ -56,8 +56,12 @@ func takeOver(ch *change, a *store.TakeOverArgs) store.TakeOverResult {
 	return ch.taken(store.Resumed, s.log)
 }
 
-// remaining is the rest of the lease.
-func (st *state) remaining(now int64) time.Duration {
+// remaining is the rest of the lease; of one that does not expire, the time
+// after which it is worth another look.
+func (st *state) remaining(now int64, forever bool) time.Duration {
+	if forever {
+		return store.LeaseTTL
+	}
 	return time.Duration(max(0, st.lease-now)) * time.Millisecond
 }
 
