@@ -19,6 +19,9 @@ const (
 	maxRetryAfter = 10 * time.Minute
 
 	lostText = "Response stream ended without a terminal event"
+
+	// A gateway that refuses to start says so in its own log only (T27).
+	notListening = "Is it running on that port? Without an API_SERVER_KEY of 16 or more characters, or without aiohttp, it does not listen"
 )
 
 // transportError classifies a round trip that brought no reply.
@@ -67,7 +70,7 @@ func unreachableText(err error) string {
 	var timeout net.Error
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return "Hermes gateway unreachable: connection refused. Is it running on that port? Without an API_SERVER_KEY of 16 or more characters, or without aiohttp, it does not listen"
+		return "Hermes gateway unreachable: connection refused. " + notListening
 	case errors.As(err, &name):
 		return "Hermes gateway unreachable: its host name does not resolve"
 	case errors.As(err, &certificate):
@@ -75,7 +78,7 @@ func unreachableText(err error) string {
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return "Hermes gateway unreachable: no connection within the connect timeout"
 	default:
-		return "Hermes gateway unreachable: the connection could not be made"
+		return "Hermes gateway unreachable: the connection could not be made. " + notListening
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"net/http/httptrace"
 	"net/url"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -22,6 +23,7 @@ const (
 	callTimeout     = 15 * time.Second
 	errorBodyTime   = 10 * time.Second
 	maxErrorBody    = 64 << 10
+	minHeaderSecret = 8 // shorter header values are words, not secrets
 )
 
 // Client talks to one gateway. It is safe for concurrent use and holds no lock
@@ -105,11 +107,19 @@ func (c *Client) reloadKey() bool {
 	return old == nil || old.Value != key.Value
 }
 
-// Redact is [Redact] with this client's key and address masked as well.
+// Redact is [Redact] with this client's key, address and header values masked
+// as well.
 func (c *Client) Redact(text string) string {
-	secrets := []string{c.currentKey().Value, c.base.Host}
+	secrets := []string{c.currentKey().Value}
+	if strings.ContainsAny(c.base.Host, ".:") {
+		secrets = append(secrets, c.base.Host)
+	}
 	for _, values := range c.headers {
-		secrets = append(secrets, values...)
+		for _, value := range values {
+			if len(value) >= minHeaderSecret {
+				secrets = append(secrets, value)
+			}
+		}
 	}
 	return Redact(text, secrets...)
 }

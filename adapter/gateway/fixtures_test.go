@@ -54,13 +54,13 @@ func (m mapped) same(other mapped) bool {
 		m.outcome.Text == other.outcome.Text && m.outcome.Usage == other.outcome.Usage && m.outcome.Kind == other.outcome.Kind
 }
 
-// offsets are all split points of a small body; of a large one every frame
+// offsets are all split points of a small body; of a larger one every line
 // edge with its neighbours, and a sample in between.
 func offsets(body []byte) []int {
 	var at []int
 	for i := range body {
-		edge := i > 0 && (body[i-1] == '\n' || body[i] == '\n')
-		if len(body) <= 3000 || edge || i%4999 == 0 {
+		edge := body[i] == '\n' || (i > 0 && body[i-1] == '\n')
+		if len(body) <= 2000 || edge || i%(1+len(body)*len(body)/1_500_000) == 0 {
 			at = append(at, i)
 		}
 	}

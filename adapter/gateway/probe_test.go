@@ -9,6 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
 	"github.com/hermes-edge/hermes-edge/testing/fakegateway"
 )
 
@@ -97,7 +100,8 @@ func TestNotAGateway(t *testing.T) {
 
 func TestProberStatus(t *testing.T) {
 	fake := fakegateway.Start(t, fakegateway.Options{Key: testKey})
-	c := newClient(t, Config{BaseURL: fake.URL})
+	core, logs := observer.New(zap.InfoLevel)
+	c := newClient(t, Config{BaseURL: fake.URL, Logger: zap.New(core)})
 	p := NewProber(c)
 	defer p.Close()
 	if s := p.Status(); s.Probed || s.Reachable {
@@ -114,6 +118,14 @@ func TestProberStatus(t *testing.T) {
 	}
 	if s := p.Status(); !s.Reachable || s.Release != "D" || s.Version != "0.20.0" || s.Error != "" {
 		t.Errorf("up: %+v", s)
+	}
+	if _, err := p.Refresh(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	// Only changes are logged, and the first names the missing setting.
+	lines := logs.All()
+	if len(lines) != 2 || !strings.Contains(lines[0].ContextMap()["error"].(string), "API_SERVER_KEY") {
+		t.Errorf("log %+v", lines)
 	}
 }
 

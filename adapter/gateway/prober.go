@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"go.uber.org/zap"
 )
 
 // Defaults of a [Prober].
@@ -134,9 +136,22 @@ func (p *Prober) probe(done chan struct{}) {
 	info, err := p.client.detect(p.ctx)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.note(info, err)
 	if err == nil {
 		p.info = info
 	}
 	p.err, p.at, p.running = err, time.Now(), nil
 	close(done)
+}
+
+// note logs what changed since the last probe; p.mu is held.
+func (p *Prober) note(info Info, err *Error) {
+	switch {
+	case err != nil && err.Class != ClassCanceled && (p.err == nil || p.err.Class != err.Class):
+		p.client.log.Warn("gateway is not usable", zap.Stringer("cause", err.Class),
+			zap.String("error", err.Text), zap.String("key_source", p.client.KeySource()))
+	case err == nil && (p.at.IsZero() || p.err != nil || p.info.Class != info.Class):
+		p.client.log.Info("gateway found", zap.Stringer("class", info.Class),
+			zap.String("version", info.Version), zap.String("key_source", p.client.KeySource()))
+	}
 }

@@ -9,7 +9,7 @@ import (
 
 const (
 	maxErrorText = 300
-	maxRedact    = 64 << 10
+	maxRedact    = 8 << 10
 	mask         = "***"
 )
 
