@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 )
 
 // notify wakes WaitFor; s.mu is held.
@@ -21,12 +22,22 @@ func (s *Server) turnsRunning(n int) {
 	s.notify()
 }
 
-func (s *Server) hold(n int) <-chan struct{} {
+// hold counts a turn that waits for the release; leave takes it off again, unless
+// the release has done so.
+func (s *Server) hold() (release <-chan struct{}, leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.held += n
+	mine := s.release
+	s.held++
 	s.notify()
-	return s.release
+	return mine, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.release == mine {
+			s.held--
+			s.notify()
+		}
+	}
 }
 
 // State is a moment of the fake gateway.
@@ -90,12 +101,15 @@ func (s *Server) Clear() {
 	clear(s.attempts)
 }
 
-// Release lets every held turn go on; later ones are held again.
+// Release lets every held turn go on; later ones are held again. Released turns
+// count as held no more, so that whoever waits for the next one sees only that.
 func (s *Server) Release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	close(s.release)
 	s.release = make(chan struct{})
+	s.held = 0
+	s.notify()
 }
 
 // SetKey changes the key that is demanded.
@@ -122,6 +136,7 @@ func (s *Server) change(set func()) {
 //	GET    /__control/requests          recorded requests
 //	DELETE /__control/requests          forget them
 //	GET    /__control/state             counters
+//	GET    /__control/held?value=N      the same, as soon as N turns wait for a release
 //	POST   /__control/release           let held turns go on
 //	POST   /__control/key?value=…       demand another key
 //	POST   /__control/class?value=B     be another release
@@ -129,6 +144,7 @@ func (s *Server) change(set func()) {
 func (s *Server) controlRoutes() {
 	s.mux.HandleFunc("GET /__control/requests", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.Requests()) })
 	s.mux.HandleFunc("GET /__control/state", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.State()) })
+	s.mux.HandleFunc("GET /__control/held", s.awaitHeld)
 	s.control("DELETE /__control/requests", func(string) error { s.Clear(); return nil })
 	s.control("POST /__control/release", func(string) error { s.Release(); return nil })
 	s.control("POST /__control/key", func(value string) error { s.SetKey(value); return nil })
@@ -140,6 +156,19 @@ func (s *Server) controlRoutes() {
 		s.SetClass(value)
 		return nil
 	})
+}
+
+func (s *Server) awaitHeld(w http.ResponseWriter, r *http.Request) {
+	n, err := strconv.Atoi(r.URL.Query().Get("value"))
+	if err != nil {
+		http.Error(w, "value must be a number", http.StatusBadRequest)
+		return
+	}
+	if err := s.WaitFor(r.Context(), func(state State) bool { return state.Held == n }); err != nil {
+		http.Error(w, err.Error(), http.StatusGatewayTimeout)
+		return
+	}
+	writeJSON(w, s.State())
 }
 
 func (s *Server) control(pattern string, do func(value string) error) {

@@ -156,6 +156,9 @@ func TestControl(t *testing.T) {
 	if err := s.WaitFor(ctx, func(state State) bool { return state.Held == 1 }); err != nil {
 		t.Fatal(err)
 	}
+	if _, text := call(t, http.MethodGet, s.URL+"/__control/held?value=1", "", ""); !strings.Contains(text, `"held":1`) {
+		t.Errorf("held %s", text)
+	}
 	if _, text := call(t, http.MethodGet, s.URL+"/__control/state", "", ""); !strings.Contains(text, `"held":1`) {
 		t.Errorf("state %s", text)
 	}

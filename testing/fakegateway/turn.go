@@ -329,8 +329,8 @@ func (t *Turn) Gone() bool { return t.Request.Context().Err() != nil }
 
 // Hold waits until the server's Release; false if the client went first.
 func (t *Turn) Hold() bool {
-	release := t.server.hold(1)
-	defer t.server.hold(-1)
+	release, leave := t.server.hold()
+	defer leave()
 	select {
 	case <-release:
 		return true
