@@ -7,12 +7,13 @@ import (
 
 	"github.com/hermes-edge/hermes-edge/testing/e2e"
 	"github.com/hermes-edge/hermes-edge/testing/e2e/chat"
+	"github.com/hermes-edge/hermes-edge/testing/fakegateway"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestAMessageIsAnsweredThroughTheBinary(t *testing.T) {
-	gateway := e2e.StartGateway(t, "scripted-key")
+	gateway := fakegateway.Start(t, fakegateway.Options{Key: "scripted-key"})
 	edge := e2e.StartEdge(t, e2e.Config{
 		Gateways: map[string]e2e.Upstream{"default": {URL: gateway.URL, Key: "scripted-key"}},
 		Users:    []e2e.User{{Name: "alice", Token: "secret-of-alice-0123"}},

@@ -15,11 +15,13 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/hermes-edge/hermes-edge/testing/e2e"
+	"github.com/hermes-edge/hermes-edge/testing/fakegateway"
 )
 
 const (
@@ -48,11 +50,11 @@ func run() error {
 	profiles := flag.String("profiles", "default", "profiles that have the gateway, separated by commas")
 	flag.Parse()
 
-	gateway, err := e2e.NewGateway(gatewayKey)
-	if err != nil {
-		return err
-	}
-	defer gateway.Close()
+	gateway := httptest.NewServer(fakegateway.New(fakegateway.Options{Key: gatewayKey}))
+	defer func() {
+		gateway.CloseClientConnections()
+		gateway.Close()
+	}()
 	config.Gateways = make(map[string]e2e.Upstream)
 	for profile := range strings.SplitSeq(*profiles, ",") {
 		config.Gateways[profile] = e2e.Upstream{URL: gateway.URL, Key: gatewayKey}
