@@ -75,7 +75,7 @@ func (s *Server) WaitFor(ctx context.Context, condition func(State) bool) error 
 	}
 }
 
-// Requests returns copies of the newest requests, oldest first.
+// Requests returns copies of the newest 500 requests, oldest first.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	maxRecorded     = 1000
-	maxRecordedBody = 1 << 20
+	maxRecorded     = 500
+	maxRecordedBody = 256 << 10
 )
 
 // Options set up a fake gateway. The zero value is an open gateway of class D
@@ -35,7 +35,7 @@ type Request struct {
 	Method string      `json:"method"`
 	Path   string      `json:"path"`
 	Header http.Header `json:"headers"`
-	Body   string      `json:"body"` // at most 1 MiB
+	Body   string      `json:"body"` // at most 256 KiB
 	// Done says that the fake has finished the request, ClientGone that the
 	// client closed it before.
 	Done       bool      `json:"done"`
