@@ -15,6 +15,7 @@ type client struct {
 	messages int
 	sent     int
 	finished bool
+	watches  bool
 	views    []*view
 }
 
@@ -69,7 +70,7 @@ func (c *client) send(qid string) {
 func (c *client) heard(n *node, qid, run string, t told) {
 	w := c.w
 	if t == failed && w.chance(60) {
-		w.after(w.upTo(3000), func() { c.send(qid) })
+		w.after(w.upTo(100), func() { c.send(qid) })
 		return
 	}
 	if t == accepted {
@@ -81,7 +82,7 @@ func (c *client) heard(n *node, qid, run string, t told) {
 			n.after(w.upTo(5000), func() { n.requestAbort(c.sid, run) })
 		}
 	}
-	w.after(w.upTo(6000), c.next)
+	w.after(w.upTo(4000), c.next)
 }
 
 func (c *client) cancel(n *node, qid string) {
@@ -147,7 +148,7 @@ func (c *client) follow(v *view, at store.Position) {
 	}
 	lost := true
 	call(n, func() (store.ReadResult, error) {
-		return w.store.ReadLog(background, c.sid, v.incarnation, at, 5)
+		return w.store.ReadLog(background, c.sid, v.incarnation, at, 20)
 	}, func(r store.ReadResult, err error) {
 		if !lost {
 			return
@@ -161,7 +162,7 @@ func (c *client) follow(v *view, at store.Position) {
 			v.entries = append(v.entries, r.Entries...)
 			at = r.Entries[len(r.Entries)-1].Position()
 		}
-		w.after(500+w.upTo(1500), func() { c.follow(v, at) })
+		w.after(500+w.upTo(3000), func() { c.follow(v, at) })
 	})
 	w.after(5000, func() {
 		if lost {

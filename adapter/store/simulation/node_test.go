@@ -122,7 +122,7 @@ func ignore() {}
 
 // sweep is the loop of flow 5.11.
 func (n *node) sweep() {
-	n.after(800+n.w.upTo(400), n.sweep)
+	n.after(1000+n.w.upTo(1000), n.sweep)
 	if n.draining {
 		return
 	}

@@ -108,8 +108,12 @@ func (r *run) post() {
 		b.Patch.Phase = store.PhaseRunning
 		r.out(b)
 	})
+	pace := int64(1500)
+	if w.chance(10) {
+		pace = 15_000
+	}
 	for range w.rng.IntN(5) {
-		at += w.upTo(2500)
+		at += w.upTo(pace)
 		r.n.after(at, func() { r.out(r.batch("message.delta")) })
 	}
 	r.n.after(at+w.upTo(1500), func() {
