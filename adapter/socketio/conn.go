@@ -21,6 +21,7 @@ type Conn struct {
 	mu        sync.Mutex
 	closed    bool
 	endpoints []endpoint
+	alive     int         // endpoints whose worker has not finished
 	left      []string    // namespaces this connection once was in
 	timer     *time.Timer // runs while there is no namespace
 
@@ -64,6 +65,19 @@ func (c *Conn) Transport() Transport { return c.engine.Transport() }
 
 // Context ends with the connection.
 func (c *Conn) Context() context.Context { return c.engine.Context() }
+
+// Sockets lists the namespaces the client is in or joining, relayed ones excepted.
+func (c *Conn) Sockets() []*Socket {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var all []*Socket
+	for _, ep := range c.endpoints {
+		if s, ok := ep.(*Socket); ok {
+			all = append(all, s)
+		}
+	}
+	return all
+}
 
 // Close closes the connection without telling the namespaces, so that the
 // client connects again if the reason is such.
@@ -131,7 +145,8 @@ func (c *Conn) attach(data []byte) {
 
 // dispatch gives a complete packet to its namespace.
 func (c *Conn) dispatch(p inbound) {
-	if p.head.typ == typeEvent || p.head.typ == typeBinaryEvent {
+	switch p.head.typ {
+	case typeEvent, typeBinaryEvent, typeConnect:
 		c.throttle()
 	}
 	ep, known := c.find(p.head.namespace)
@@ -196,9 +211,11 @@ func (c *Conn) connect(p inbound) {
 		return
 	}
 	c.mu.Lock()
-	full := len(c.endpoints) >= c.opts.MaxNamespaces
+	// Leaving and joining again must not pile up handlers that are still busy.
+	full := len(c.endpoints) >= c.opts.MaxNamespaces || c.alive >= 2*c.opts.MaxNamespaces
 	closed := c.closed
 	if !full && !closed {
+		c.alive++
 		c.endpoints = append(c.endpoints, ep)
 		c.stopTimerLocked()
 	}
@@ -225,6 +242,13 @@ func (c *Conn) refuse(namespace string, r *Refused) {
 		text, _ = appendJSON(b, body) // two strings always encode
 	}
 	_ = c.engine.SendControl(engineio.Message{Data: text}) // a closed connection needs no answer
+}
+
+// release is called when the worker of an endpoint has nothing more to do.
+func (c *Conn) release() {
+	c.mu.Lock()
+	c.alive--
+	c.mu.Unlock()
 }
 
 // leave takes an endpoint out of the connection.
@@ -300,13 +324,17 @@ func (c *Conn) throttle() {
 func (c *Conn) wait(timer <-chan time.Time, space <-chan struct{}) bool {
 	c.engine.Pause()
 	defer c.engine.Resume()
+	var ended <-chan struct{}
+	if c.Transport() == Polling { // an exit waits for the request that brought the packet
+		ended = c.srv.engine.PollsEnded()
+	}
 	select {
 	case <-timer:
 		return true
 	case <-space:
 		return true
 	case <-c.engine.Context().Done():
-	case <-c.srv.engine.PollsEnded():
+	case <-ended:
 	}
 	return false
 }

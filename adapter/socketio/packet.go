@@ -23,6 +23,7 @@ const (
 
 const (
 	maxAttachments = 256
+	maxNamespace   = 256 // bytes of a namespace's name
 	maxIDDigits    = 15
 	noID           = -1
 )
@@ -58,6 +59,9 @@ func decodeHeader(b []byte) (header, error) {
 	}
 	if len(b) > 0 && b[0] == '/' {
 		ns, rest, _ := bytes.Cut(b, []byte{','})
+		if len(ns) > maxNamespace {
+			return h, fmt.Errorf("%w: namespace too long", errMalformed)
+		}
 		h.namespace, b = ns, rest
 	}
 	if n, digits := leadingNumber(b); digits > 0 && h.typ != typeConnect {

@@ -3,6 +3,7 @@ package socketio
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -172,11 +173,11 @@ func TestMalformed(t *testing.T) {
 		{"4abc"}, {"4"}, {"47"}, {"42{}"}, {"42"}, {"42[}"}, {"42[1,]"}, {"42[{}]"}, {"42[null]"}, {"42[]"},
 		{`42abc["message"]`}, {`42["message"`}, {`4212345678901234567["message"]`},
 		{`42["disconnect"]`}, {`42["connect_error"]`},
-		{"40"}, {"41{}"}, {"44{}"}, {"43[]"}, {"45[\"message\"]"}, {"459999-[\"message\"]"}, {"451-"},
+		{"40"}, {"41{}"}, {"44{}"}, {"43[]"}, {"45[\"message\"]"}, {"459999-[\"message\"]"}, {"451-"}, {"40/" + strings.Repeat("x", 256)},
 		{`42/never,["message"]`}, {"40/custom,[]"}, {"40/custom,{"}, {`40/custom,{"a":}`},
 		{`451-["message",{"_placeholder":true,"num":0}]`, `42["message"]`},
 	} {
-		t.Run(strings.Join(packets, " "), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%.60s", packets), func(t *testing.T) {
 			c, _ := r.join(t, "")
 			c.Text(packets...)
 			c.WantClose(ws.StatusProtocolError)

@@ -89,6 +89,7 @@ func (e *rawEndpoint) handle(p *inbound) {
 	case e.ended:
 	case p.kind == kindEnd:
 		e.ended = true
+		e.conn.release()
 		if e.target != nil {
 			e.target.Closed(Reason(p.head.id))
 		}
@@ -110,6 +111,7 @@ func (e *rawEndpoint) open(p *inbound) {
 		return
 	}
 	e.target, e.ended = nil, true
+	e.conn.release()
 	e.conn.leave(e)
 	e.conn.refuse(e.name, &Refused{Message: "Invalid namespace"})
 }

@@ -88,6 +88,16 @@ func (s *Server) Shutdown(ctx context.Context) error {
 // Connections is the number of open connections.
 func (s *Server) Connections() int { return s.engine.Connections() }
 
+// Conns lists the open connections, in no order.
+func (s *Server) Conns() []*Conn {
+	receivers := s.engine.Receivers()
+	all := make([]*Conn, len(receivers))
+	for i, r := range receivers {
+		all[i] = (*Conn)(r.(*receiver))
+	}
+	return all
+}
+
 // open is called by the engine for each accepted handshake.
 func (s *Server) open(e *engineio.Conn) engineio.Receiver {
 	c := &Conn{srv: s, engine: e, opts: s.opts.Load()}

@@ -114,7 +114,7 @@ func (s *Socket) Buffered() int { return s.conn.engine.Buffered() }
 
 // OnDrain calls f once, soon, when less than half of the connection's send
 // buffer is in use, or when the connection ends. f must not block; it may be
-// called before OnDrain returns.
+// called before OnDrain returns. The caller keeps to one registration at a time.
 func (s *Socket) OnDrain(f func()) { s.conn.engine.OnDrain(f) }
 
 // Disconnect removes the socket from its namespace; the official client does
@@ -213,8 +213,11 @@ func (s *Socket) handle(p *inbound) {
 			s.mu.Lock()
 			reason := s.reason
 			s.mu.Unlock()
+			defer s.conn.release()
 			s.ns.handler.Disconnected(s, reason)
+			return
 		}
+		s.conn.release()
 	case p.head.typ == typeConnect:
 		s.accept(p.head)
 	default:
@@ -250,7 +253,9 @@ func (s *Socket) accept(h header) {
 		text = append(text, `,"pid":`...)
 		text = appendString(text, welcome.PID)
 	}
-	_ = s.conn.engine.SendControl(engineio.Message{Data: append(text, '}')}) // if closed, the end is already queued
+	if s.phase.Load() == phaseConnecting {
+		_ = s.conn.engine.SendControl(engineio.Message{Data: append(text, '}')}) // if closed, the end is already queued
+	}
 	s.phase.CompareAndSwap(phaseConnecting, phaseConnected)
 	s.greeted = true
 	s.ns.handler.Connected(s)
@@ -276,7 +281,10 @@ func (s *Socket) connectContext() (context.Context, context.CancelFunc) {
 
 // reject tells the client why it may not join.
 func (s *Socket) reject(err error, late bool) {
-	s.phase.Store(phaseEnded)
+	if s.phase.Swap(phaseEnded) == phaseEnded {
+		return // gone meanwhile; the end is already queued
+	}
+	s.conn.release()
 	s.mu.Lock()
 	s.life.End()
 	s.mu.Unlock()
@@ -325,6 +333,9 @@ func (s *Socket) answer(id int64) func(args ...any) error {
 		}
 		if s.phase.Load() != phaseConnected {
 			return ErrClosed
+		}
+		if len(p.attachments) == 0 {
+			return s.conn.engine.SendControl(p.message(""))
 		}
 		return s.conn.engine.SendControl(p.messages("")...)
 	}

@@ -2,6 +2,7 @@ package socketio
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -344,6 +345,75 @@ func TestRooms(t *testing.T) {
 	}
 	if err := r.srv.ToRoom("/nowhere", "a").Emit("x"); err != nil || len(r.srv.ToRoom("/nowhere", "a").Sockets()) != 0 {
 		t.Error("a namespace without handler has members")
+	}
+}
+
+// caddy-surface R5: connections are found by what admitted them.
+func TestConnsAndSockets(t *testing.T) {
+	r := newRig(t, wiretest.Loopback, Options{})
+	_, s := r.join(t, "")
+	c2, _ := r.join(t, "/custom")
+	if len(r.srv.Conns()) != 2 || !slices.Contains(r.srv.Conns(), s.Conn()) || !slices.Equal(s.Conn().Sockets(), []*Socket{s}) {
+		t.Errorf("%d connections", len(r.srv.Conns()))
+	}
+	for _, c := range r.srv.Conns() {
+		if c != s.Conn() && c.Meta() == "meta" {
+			c.Close(ReasonCredentials)
+		}
+	}
+	c2.WantClose(ws.StatusPolicyViolation)
+	if len(s.Conn().Sockets()) != 1 {
+		t.Error("the other connection was closed too")
+	}
+}
+
+// Leaving and joining again must not pile up handlers that are still busy.
+func TestRejoiningIsBounded(t *testing.T) {
+	r := newRig(t, wiretest.Loopback, Options{MaxNamespaces: 2})
+	started := make(chan struct{}, 100)
+	release := make(chan struct{})
+	r.connect = func(context.Context, *Socket, json.RawMessage) (Welcome, error) {
+		started <- struct{}{}
+		<-release // a handler that does not look at its context
+		return Welcome{}, nil
+	}
+	c := r.Dial(wsURL)
+	c.Opened()
+	for range 10 {
+		c.Text("40", "41")
+	}
+	for range 6 {
+		c.Want(`44{"message":"Too many namespaces"}`)
+	}
+	close(release)
+	for range 4 { // who joined is told to leave, in spite of all; no reply is sent
+		<-started
+		<-r.disconnected
+	}
+	c.Text("40")
+	wantConnect(t, c, "")
+}
+
+// An application may refuse by disconnecting: no CONNECT reply follows.
+func TestDisconnectInsideConnect(t *testing.T) {
+	r := newRig(t, wiretest.Loopback, Options{})
+	r.connect = func(ctx context.Context, s *Socket, _ json.RawMessage) (Welcome, error) {
+		s.Disconnect(true)
+		<-ctx.Done()
+		return Welcome{}, nil
+	}
+	c := r.Dial(wsURL)
+	c.Opened()
+	c.Text("40")
+	f, err := c.Frame()
+	if err != nil || f.Op != ws.OpClose {
+		t.Errorf("%v %q %v", f.Op, f.Payload, err)
+	}
+	if err := c.Conn.Close(); err != nil {
+		t.Error(err)
+	}
+	if got := <-r.disconnected; got != ReasonServerNamespace {
+		t.Errorf("reason %v", got)
 	}
 }
 

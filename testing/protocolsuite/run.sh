@@ -23,6 +23,7 @@ trap 'stop; rm -rf "$work"' EXIT INT TERM
 
 # start <protocol> <port>; sets base once the fixture listens.
 start() {
+	: >"$work/out"
 	"$work/fixture" -protocol "$1" -port "$2" >"$work/out" &
 	pid=$!
 	while ! grep -q listening "$work/out"; do
@@ -46,7 +47,7 @@ official() {
 failed=0
 for protocol in engine socket; do
 	start "$protocol" 0
-	PROTOCOL_BASE=$base node --test --test-reporter=spec "$protocol.test.mjs" >"$work/$protocol.log" || { failed=1; cat "$work/$protocol.log"; }
+	PROTOCOL_BASE=$base node --test --test-reporter=spec "$protocol"*.test.mjs >"$work/$protocol.log" || { failed=1; cat "$work/$protocol.log"; }
 	echo "$protocol: $(sed -n 's/^ℹ \(pass\|fail\) /\1 /p' "$work/$protocol.log" | tr '\n' ' ')"
 	stop
 done

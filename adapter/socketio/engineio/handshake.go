@@ -23,8 +23,11 @@ func isUpgrade(r *http.Request) bool {
 // checkUpgrade validates a WebSocket handshake before anything is answered,
 // so that refusals are ordinary HTTP answers.
 func checkUpgrade(r *http.Request) *httpError {
-	if r.ProtoMajor != 1 || r.ProtoMinor < 1 {
+	if r.ProtoMajor != 1 {
 		return errExtended
+	}
+	if r.ProtoMinor < 1 {
+		return errBadRequest
 	}
 	if v := r.Header.Values("Sec-WebSocket-Version"); len(v) != 1 || v[0] != "13" {
 		return errUpgradeVersion

@@ -3,6 +3,7 @@ package engineio
 import (
 	"context"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -64,7 +65,7 @@ func (r *rig) openPoll(t *testing.T, ctx context.Context, url string) <-chan wir
 		c.mu.Lock()
 		held = c.poll != nil && c.poll.waiting != nil
 		c.mu.Unlock()
-		time.Sleep(time.Millisecond)
+		runtime.Gosched()
 	}
 	r.recorder.opened <- c
 	return answer

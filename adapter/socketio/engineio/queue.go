@@ -83,7 +83,7 @@ func (c *Conn) Buffered() int {
 
 // OnDrain calls f once, soon, when less than half of the send buffer is in
 // use, or when the connection ends. f must not block; it may be called before
-// OnDrain returns.
+// OnDrain returns. The caller keeps to one registration at a time.
 func (c *Conn) OnDrain(f func()) {
 	c.mu.Lock()
 	if c.state != stateOpen || c.drainedLocked() {

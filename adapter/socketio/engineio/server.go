@@ -273,6 +273,16 @@ func (s *Server) snapshot() []*Conn {
 	return all
 }
 
+// Receivers lists the receivers of the open connections, in no order.
+func (s *Server) Receivers() []Receiver {
+	conns := s.snapshot()
+	all := make([]Receiver, len(conns))
+	for i, c := range conns {
+		all[i] = c.receiver
+	}
+	return all
+}
+
 // CloseAll closes the connections that are open now, evenly spread over the
 // given time, so that the clients do not all come back at once. It returns at
 // once; Shutdown cuts the spreading short.

@@ -1,7 +1,9 @@
 package engineio
 
 import (
+	"bufio"
 	"net"
+	"net/http"
 	"runtime"
 	"slices"
 	"strings"
@@ -184,13 +186,50 @@ func TestServerClosesWebSocket(t *testing.T) {
 	}
 }
 
-func TestRawConn(t *testing.T) {
-	r := newRig(t, wiretest.Loopback, Options{})
-	c := r.dial(t)
-	c.Text("4x")
-	c.Want("4x")
-	if _, ok := (<-r.opened).ws.conn.(*net.TCPConn); !ok {
-		t.Error("the connection is wrapped")
+// wrapped hides the connection as the wrappers of an HTTP server do.
+type wrapped struct{ http.ResponseWriter }
+
+func (w wrapped) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	return struct{ net.Conn }{conn}, rw, err
+}
+
+type unwrapper struct{ inner http.ResponseWriter }
+
+func (u unwrapper) Header() http.Header         { return u.inner.Header() }
+func (u unwrapper) Write(b []byte) (int, error) { return u.inner.Write(b) }
+func (u unwrapper) WriteHeader(status int)      { u.inner.WriteHeader(status) }
+func (u unwrapper) Unwrap() http.ResponseWriter { return u.inner }
+
+// anchors b.4: through wrapped writers, and with the raw connection if the
+// caller has it, so that the wrappers can be let go of.
+func TestWrappedWriterAndRawConn(t *testing.T) {
+	for _, withRaw := range []bool{false, true} {
+		rec := &recorder{closed: make(chan Reason, 1), opened: make(chan *Conn, 1)}
+		srv := NewServer(Options{}, func(c *Conn) Receiver {
+			rec.opened <- c
+			return echo{c, rec}
+		})
+		n := wiretest.Loopback(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			var a Admission
+			if withRaw {
+				a.RawConn = wiretest.RawConn(r)
+			}
+			srv.Serve(unwrapper{wrapped{w}}, r, a)
+		}))
+		c := n.Dial(wsURL)
+		c.Opened()
+		c.Text("4x")
+		c.Want("4x")
+		if _, raw := (<-rec.opened).ws.conn.(*net.TCPConn); raw != withRaw {
+			t.Errorf("raw connection: %v, want %v", raw, withRaw)
+		}
+		if err := c.Conn.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := srv.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

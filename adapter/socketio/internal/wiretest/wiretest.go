@@ -48,6 +48,9 @@ func Memory(t testing.TB, h http.Handler) *Network {
 
 func start(t testing.TB, h http.Handler, ln net.Listener, host string, dial func(context.Context) (net.Conn, error)) *Network {
 	srv := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute}
+	srv.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		return context.WithValue(ctx, rawConnKey{}, c)
+	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -67,6 +70,14 @@ func start(t testing.TB, h http.Handler, ln net.Listener, host string, dial func
 		<-done
 	})
 	return n
+}
+
+type rawConnKey struct{}
+
+// RawConn is the network connection under a request.
+func RawConn(r *http.Request) net.Conn {
+	c, _ := r.Context().Value(rawConnKey{}).(net.Conn)
+	return c
 }
 
 type pipeListener struct {
