@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/pprof"
 	"os"
 	"os/signal"
 	"strconv"
@@ -30,6 +31,7 @@ type flags struct {
 	port                                      int
 	pingInterval, pingTimeout, connectTimeout time.Duration
 	maxPayload                                int64
+	debug                                     bool
 }
 
 // server is what both protocols have in common.
@@ -46,6 +48,7 @@ func main() {
 	flag.DurationVar(&f.pingTimeout, "ping-timeout", 200*time.Millisecond, "time for the answer to a ping")
 	flag.DurationVar(&f.connectTimeout, "connect-timeout", time.Second, "time to join a namespace")
 	flag.Int64Var(&f.maxPayload, "max-payload", 1_000_000, "largest message in bytes")
+	flag.BoolVar(&f.debug, "debug", false, "serve profiles under /debug/pprof/")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -65,6 +68,10 @@ func run(ctx context.Context, f flags) error {
 		w.Header().Set("Access-Control-Allow-Origin", "*") // the suites also run in a browser
 		srv.Serve(w, r, engineio.Admission{})
 	})
+	if f.debug {
+		mux.HandleFunc("/debug/pprof/", pprof.Index)
+		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	}
 	ln, err := net.Listen("tcp", net.JoinHostPort("", strconv.Itoa(f.port)))
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)

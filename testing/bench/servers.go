@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+)
+
+// pingInterval is shorter than in production: a window of seconds has to see
+// heartbeats.
+const pingInterval = 3 * time.Second
+
+// The servers by the names of the table.
+const (
+	edgeName   = "hermes-edge"
+	socketName = "adapter/socketio"
+	nodeName   = "Node socket.io"
+	proxyName  = "Caddy reverse_proxy"
+)
+
+// starter starts a server on a core, with a gateway of its own if it needs one.
+type starter func(ctx context.Context, core int) (*target, error)
+
+// startSocket starts the Socket.IO server alone.
+func (b *binaries) startSocket(ctx context.Context, core int) (*target, error) {
+	addr, err := freeAddr()
+	if err != nil {
+		return nil, err
+	}
+	p, err := launch(ctx, core, addr, b.dir, b.socket, "-port", portOf(addr), "-debug",
+		"-ping-interval", pingInterval.String(), "-ping-timeout", dialTimeout.String(), "-connect-timeout", dialTimeout.String())
+	if err != nil {
+		return nil, err
+	}
+	p.debugAt(addr)
+	return &target{process: p}, nil
+}
+
+func (b *binaries) startNode(ctx context.Context, core int) (*target, error) {
+	addr, err := freeAddr()
+	if err != nil {
+		return nil, err
+	}
+	p, err := launch(ctx, core, addr, b.dir, "node", "--expose-gc", filepath.Join(b.node, "server.js"),
+		portOf(addr), strconv.FormatInt(pingInterval.Milliseconds(), 10))
+	if err != nil {
+		return nil, err
+	}
+	p.gc = "http://" + addr + "/gc"
+	return &target{process: p}, nil
+}
+
+const edgeSite = `{
+	admin %[1]s
+	persist_config off
+	hermes {
+		data_dir %[2]s
+		gateway http://%[3]s {
+			api_key %[4]s
+		}
+		limits {
+			connections_per_user 1000000
+		}
+		timeouts {
+			ping_interval %[5]s
+			ping_timeout %[6]s
+		}
+	}
+}
+http://%[7]s {
+	bind 127.0.0.1
+	hermes_edge {
+		auth off
+	}
+}
+`
+
+const proxySite = `{
+	admin %[1]s
+	persist_config off
+}
+http://%[7]s {
+	bind 127.0.0.1
+	reverse_proxy %[3]s {
+		flush_interval -1
+	}
+}
+`
+
+func (b *binaries) startEdge(ctx context.Context, core int) (*target, error) {
+	return b.startCaddy(ctx, core, edgeSite)
+}
+
+func (b *binaries) startProxy(ctx context.Context, core int) (*target, error) {
+	return b.startCaddy(ctx, core, proxySite)
+}
+
+// startCaddy starts the one binary with a configuration, in front of a fake
+// gateway on the generator's core.
+func (b *binaries) startCaddy(ctx context.Context, core int, site string) (*target, error) {
+	gateway, err := b.startGateway(ctx, core)
+	if err != nil {
+		return nil, err
+	}
+	t := &target{gateway: gateway}
+	if t.process, err = b.launchCaddy(ctx, core, site, gateway.addr); err != nil {
+		gateway.stop()
+		return nil, err
+	}
+	return t, nil
+}
+
+func (b *binaries) startGateway(ctx context.Context, core int) (*process, error) {
+	addr, err := freeAddr()
+	if err != nil {
+		return nil, err
+	}
+	if core != anyCore {
+		core = generatorCore
+	}
+	return launch(ctx, core, addr, b.dir, b.gateway, "-addr", addr, "-key", gatewayKey)
+}
+
+func (b *binaries) launchCaddy(ctx context.Context, core int, site, gateway string) (*process, error) {
+	addr, err := freeAddr()
+	if err != nil {
+		return nil, err
+	}
+	admin, err := freeAddr()
+	if err != nil {
+		return nil, err
+	}
+	home, err := os.MkdirTemp(b.dir, "caddy-")
+	if err != nil {
+		return nil, err
+	}
+	file := filepath.Join(home, "Caddyfile")
+	text := fmt.Sprintf(site, admin, filepath.Join(home, "data"), gateway, gatewayKey, pingInterval, dialTimeout, addr)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return nil, err
+	}
+	p, err := launch(ctx, core, addr, home, b.edge, "run", "--config", file, "--adapter", "caddyfile")
+	if err != nil {
+		return nil, err
+	}
+	p.debugAt(admin)
+	return p, nil
+}
+
+func portOf(addr string) string { return addr[len("127.0.0.1:"):] }

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// sizes are what -short changes.
+type sizes struct {
+	idleConnections int
+	idleHold        time.Duration
+	echoWarmUp      int64 // messages
+	echoHold        time.Duration
+	relayHold       time.Duration
+	burstBatches    int
+	limit           time.Duration // of one measurement
+}
+
+var (
+	fullSizes  = sizes{10_000, 6 * time.Second, 20_000, 1500 * time.Millisecond, 4 * time.Second, 8, time.Minute}
+	shortSizes = sizes{2_000, 3 * time.Second, 10_000, time.Second, 2 * time.Second, 4, time.Minute}
+)
+
+// Loads that budgets name.
+const (
+	relayStreams, relayRate = 200, 50
+	burstRuns, burstDeltas  = 20, 1000
+	spareFiles              = 500 // besides one for each connection
+)
+
+// allIDs are the words that -only knows.
+var allIDs = []string{"b1", "b3", "b4", "burst"}
+
+// suite returns the scenarios with these ids.
+func suite(b *binaries, s sizes, only []string) []scenario {
+	all := []scenario{
+		idle(b, s),
+		echo(b, s, 64, 50), echo(b, s, 64, 1000), echo(b, s, 1024, 50),
+		relay(b, s), burst(b, s),
+	}
+	return slices.DeleteFunc(all, func(s scenario) bool { return !slices.Contains(only, s.id) })
+}
+
+func idle(b *binaries, s sizes) scenario {
+	load := func(namespace string) idleLoad {
+		return idleLoad{namespace: namespace, connections: s.idleConnections, hold: s.idleHold}
+	}
+	info := func(ours, metric, label, unit string) row {
+		return row{ours: ours, peer: nodeName, metric: metric, label: label, unit: unit}
+	}
+	resident := func(ours string) row {
+		r := info(ours, residentPer, "memory/connection", "kB")
+		r.budget = budget{ratio: 0.60, absolute: 8}
+		return r
+	}
+	return scenario{
+		id: "b1", title: fmt.Sprintf("%d idle connections", s.idleConnections), pinned: true, limit: s.limit,
+		sides: []side{
+			{edgeName, b.startEdge, load("/chat-run").measure},
+			{socketName, b.startSocket, load("/").measure},
+			{nodeName, b.startNode, load("/").measure},
+		},
+		rows: []row{
+			resident(edgeName), resident(socketName),
+			info(edgeName, livePer, "in use/connection", "kB"),
+			info(socketName, livePer, "in use/connection", "kB"),
+			info(edgeName, peakPer, "peak/connection", "kB"),
+			info(edgeName, cpuPerUnit, "CPU/heartbeat", "µs"),
+			info(socketName, cpuPerUnit, "CPU/heartbeat", "µs"),
+			info(edgeName, connectRate, "connects/s", ""),
+			info(edgeName, baseMemory, "idle process", "MB"),
+			info(edgeName, startTime, "start", "ms"),
+			generatorLoad(edgeName), generatorLoad(nodeName),
+		},
+	}
+}
+
+func echo(b *binaries, s sizes, size, connections int) scenario {
+	load := echoLoad{connections: connections, size: size, warmUp: s.echoWarmUp, hold: s.echoHold}
+	compare := func(metric, label, unit string, limits budget) row {
+		return row{ours: socketName, peer: nodeName, metric: metric, label: label, unit: unit, budget: limits}
+	}
+	return scenario{
+		id: "b3", title: fmt.Sprintf("echo %d B, %d connections", size, connections), pinned: true, limit: s.limit,
+		sides: []side{
+			{socketName, b.startSocket, load.measure},
+			{nodeName, b.startNode, load.measure},
+			{socketName + again, b.startSocket, load.measure},
+		},
+		rows: []row{
+			compare(cpuPerUnit, "CPU/message", "µs", budget{ratio: 0.45}),
+			compare(perSecond, "messages/s", "", budget{ratio: 2, atLeast: true}),
+			compare(latencyP50, "round trip p50", "ms", budget{}),
+			compare(latencyP99, "round trip p99", "ms", budget{}),
+			selfCheck(socketName),
+			generatorLoad(socketName), generatorLoad(nodeName),
+		},
+	}
+}
+
+func relay(b *binaries, s sizes) scenario {
+	load := func(d dial) relayLoad {
+		return relayLoad{dial: d, streams: relayStreams, rate: relayRate, hold: s.relayHold}
+	}
+	compare := func(metric, label, unit string, limits budget) row {
+		return row{ours: edgeName, peer: proxyName, metric: metric, label: label, unit: unit, budget: limits}
+	}
+	return scenario{
+		id: "b4", title: fmt.Sprintf("relay %d streams x %d/s", relayStreams, relayRate), pinned: true, limit: s.limit,
+		sides: []side{
+			{edgeName, b.startEdge, load(dialChat).measure},
+			{proxyName, b.startProxy, load(dialStream).measure},
+			{edgeName + again, b.startEdge, load(dialChat).measure},
+		},
+		rows: []row{
+			compare(cpuPerUnit, "CPU/delta", "µs", budget{ratio: 0.75}),
+			compare(latencyP50, "delay p50", "ms", budget{}),
+			compare(latencyP99, "delay p99", "ms", budget{ratio: 1}),
+			compare(residentPer, "memory/stream", "kB", budget{ratio: 0.4}),
+			compare(perEvent, "deltas/event", "", budget{}),
+			compare(perSecond, "deltas/s", "", budget{}),
+			selfCheck(edgeName),
+			generatorLoad(edgeName), generatorLoad(proxyName),
+		},
+	}
+}
+
+func burst(b *binaries, s sizes) scenario {
+	load := func(d dial) burstLoad {
+		return burstLoad{dial: d, runs: burstRuns, deltas: burstDeltas, batches: s.burstBatches}
+	}
+	compare := func(metric, label, unit string, limits budget) row {
+		return row{ours: edgeName, peer: proxyName, metric: metric, label: label, unit: unit, budget: limits}
+	}
+	return scenario{
+		id: "burst", title: fmt.Sprintf("%d runs x %d deltas unpaced", burstRuns, burstDeltas), limit: s.limit,
+		sides: []side{
+			{edgeName, b.startEdge, load(dialChat).measure},
+			{proxyName, b.startProxy, load(dialStream).measure},
+			{edgeName + again, b.startEdge, load(dialChat).measure},
+		},
+		rows: []row{
+			compare(perSecond, "deltas/s", "", budget{absolute: 60_000, atLeast: true}),
+			compare(cpuPerUnit, "CPU/delta", "µs", budget{}),
+			compare(perEvent, "deltas/event", "", budget{}),
+			selfCheck(edgeName),
+		},
+	}
+}
