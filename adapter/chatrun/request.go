@@ -56,7 +56,7 @@ func ParseRun(raw json.RawMessage) (RunRequest, error) {
 		return r, errors.New(TextSessionRequired)
 	}
 	if !ValidSessionID(r.SessionID) {
-		return r, errors.New("session_id is not valid: use 1 to 128 letters, digits and _ - . :")
+		return r, errors.New("session_id is not valid: use 1 to 128 characters of letters, digits and any of _ - . : only")
 	}
 	r.Input, err = ParseInput(fields["input"])
 	return r, err

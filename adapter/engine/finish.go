@@ -68,8 +68,12 @@ func (r *runner) judge(k *sink, out *Outcome, cause error) store.State {
 // userText is what a user reads of a cause.
 func userText(cause error) string {
 	switch {
-	case errors.Is(cause, errRestarting), errors.Is(cause, errTooLong), errors.Is(cause, errTooManyTools):
-		return cause.Error()
+	case errors.Is(cause, errRestarting):
+		return "The server is restarting; the answer is incomplete"
+	case errors.Is(cause, errTooLong):
+		return "The answer is too long (over 16 MiB of text)"
+	case errors.Is(cause, errTooManyTools):
+		return "The run has too many tools open at once"
 	default:
 		return "The run could not be stored; its text so far is kept"
 	}

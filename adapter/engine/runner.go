@@ -19,9 +19,9 @@ import (
 var (
 	errAborted      = errors.New("stopped by the user")
 	errLost         = errors.New("the run belongs to another node now")
-	errRestarting   = errors.New("The server is restarting; the answer is incomplete")
-	errTooLong      = errors.New("The answer is too long (over 16 MiB of text)")
-	errTooManyTools = errors.New("The run has too many tools open at once")
+	errRestarting   = errors.New("the server is restarting")
+	errTooLong      = errors.New("too much text")
+	errTooManyTools = errors.New("too many open tools")
 )
 
 // runner carries out the runs of one tenure: the first one, and whatever Finish
