@@ -17,6 +17,7 @@ import (
 // Times of opening the store.
 const (
 	lockWait     = 5 * time.Second // for another process, or an older core, to let the file go (R3)
+	lockRetry    = 250 * time.Millisecond
 	startTimeout = 30 * time.Second
 	retryFirst   = 250 * time.Millisecond
 	retryLast    = 15 * time.Second
@@ -111,7 +112,7 @@ func (c *Core) ensureOpen(ctx context.Context, g *generation) error {
 	if c.opening {
 		return nil
 	}
-	err := c.open(ctx, g)
+	err := c.open(ctx, g, lockWait)
 	if err == nil {
 		return nil
 	}
@@ -128,16 +129,13 @@ func (c *Core) reopen() {
 	for wait := retryFirst; ; wait = min(2*wait, retryLast) {
 		select {
 		case <-time.After(wait):
-		case <-c.life.Done():
+		case <-c.exit.starting.Done():
 			return
 		}
-		if c.takeTurn(c.life) != nil {
+		if c.takeTurn(c.exit.starting) != nil {
 			return
 		}
-		err := ErrDraining
-		if !c.exit.begun() {
-			err = c.open(c.life, c.gen.Load())
-		}
+		err := c.open(c.exit.starting, c.gen.Load(), lockRetry)
 		if err == nil || c.exit.begun() {
 			c.opening = false
 			c.endTurn()
@@ -157,12 +155,12 @@ func (c *Core) report(err error) {
 }
 
 // open opens access token, store and engine as far as they are not open.
-func (c *Core) open(ctx context.Context, g *generation) error {
+func (c *Core) open(ctx context.Context, g *generation, lockWait time.Duration) error {
 	if err := c.openToken(g); err != nil {
 		return err
 	}
 	if c.backend.Load() == nil {
-		b, err := c.openBackend(ctx, g)
+		b, err := c.openBackend(ctx, g, lockWait)
 		if err != nil {
 			return err
 		}
@@ -172,13 +170,13 @@ func (c *Core) open(ctx context.Context, g *generation) error {
 	return nil
 }
 
-func (c *Core) openBackend(ctx context.Context, g *generation) (*backend, error) {
+func (c *Core) openBackend(ctx context.Context, g *generation, lockWait time.Duration) (*backend, error) {
 	waiting, cancel := context.WithTimeout(ctx, lockWait)
 	defer cancel()
 	if err := claimFile(waiting, c); err != nil {
 		return nil, err
 	}
-	st, err := c.openStore(g)
+	st, err := c.openStore(g, lockWait)
 	if err != nil {
 		yieldFile(c)
 		return nil, err
@@ -187,7 +185,7 @@ func (c *Core) openBackend(ctx context.Context, g *generation) (*backend, error)
 		Store: st, Node: c.node, Executors: c.executors, Profiles: c.profiles, Limits: c.limits,
 		Logger: c.log.Named("engine"), Metrics: c.deps.Metrics,
 	})
-	starting, cancel := context.WithTimeout(c.life, startTimeout)
+	starting, cancel := context.WithTimeout(c.exit.starting, startTimeout)
 	defer cancel()
 	if err := e.Start(starting); err != nil {
 		e.Close()
@@ -201,7 +199,7 @@ func (c *Core) openBackend(ctx context.Context, g *generation) (*backend, error)
 // probe asks the gateways of a generation, so that health and the log name a
 // missing key or a wrong address before the first run fails by it.
 func (c *Core) probe(g *generation) {
-	ctx, cancel := context.WithTimeout(c.life, probeTimeout)
+	ctx, cancel := context.WithTimeout(c.exit.starting, probeTimeout)
 	defer cancel()
 	g.probe(ctx, func(profile string, err error) {
 		c.log.Warn("gateway does not answer as it should; runs of its profile will fail",

@@ -20,31 +20,28 @@ const (
 
 // exitState is the way of a core out of the world.
 type exitState struct {
-	starting  chan struct{} // closed: no new connections and configurations
-	hurrying  chan struct{} // closed: do not wait for runs
+	starting  context.Context // ended: no new connections and configurations
+	begin     context.CancelFunc
+	hurried   context.Context // ended: runs are not waited for
+	hurry     context.CancelFunc
 	released  chan struct{} // closed: the data file is free
 	gone      chan struct{} // closed: everything has ended
-	beginOnce sync.Once
-	hurryOnce sync.Once
 	drainOnce sync.Once
 }
 
 func (x *exitState) init() {
-	x.starting, x.hurrying = make(chan struct{}), make(chan struct{})
+	x.starting, x.begin = context.WithCancel(context.Background())
+	x.hurried, x.hurry = context.WithCancel(context.Background())
 	x.released, x.gone = make(chan struct{}), make(chan struct{})
 }
 
-func (x *exitState) begun() bool { return isClosed(x.starting) }
-
-func (x *exitState) hurry() { x.hurryOnce.Do(func() { close(x.hurrying) }) }
+func (x *exitState) begun() bool { return x.starting.Err() != nil }
 
 // BeginExit tells the core that the process ends: not ready any more, handshakes
 // refused, held polls answered (R8). It does not block.
 func (c *Core) BeginExit() {
-	c.exit.beginOnce.Do(func() {
-		close(c.exit.starting)
-		c.io.EndPolls()
-	})
+	c.exit.begin()
+	c.io.EndPolls()
 }
 
 // Drain ends the core: runs may finish until shortly before ctx ends, connections
@@ -86,17 +83,7 @@ func (c *Core) drain(patience context.Context) {
 	defer c.endTurn()
 	patience, cancel := context.WithCancel(patience)
 	defer cancel()
-	stopHurry := context.AfterFunc(c.life, cancel)
-	defer stopHurry()
-	hurried := make(chan struct{})
-	defer close(hurried)
-	go func() {
-		select {
-		case <-c.exit.hurrying:
-			cancel()
-		case <-hurried:
-		}
-	}()
+	defer context.AfterFunc(c.exit.hurried, cancel)()
 
 	b := c.backend.Load()
 	if b != nil {

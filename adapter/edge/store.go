@@ -1,12 +1,14 @@
 package edge
 
 import (
+	"time"
+
 	"github.com/hermes-edge/hermes-edge/adapter/store"
 	"github.com/hermes-edge/hermes-edge/adapter/store/embedded"
 )
 
 // openStore opens the embedded store of a generation.
-func (c *Core) openStore(g *generation) (store.Store, error) {
+func (c *Core) openStore(g *generation, lockWait time.Duration) (store.Store, error) {
 	limits := store.DefaultLimits()
 	if n := g.settings.Limits.QueueLength; n > 0 {
 		limits.QueueItems = n
