@@ -34,6 +34,19 @@ func TestRecoverAfterCut(t *testing.T) {
 	}
 }
 
+// T31, GW-51: a turn that went on without its stream is whole.
+func TestRecoverAfterDrop(t *testing.T) {
+	_, c := fakeAndClient(t, Config{Store: true})
+	h, outcome, failure := ask(t, c, "[[drop]]")
+	if failure == nil || failure.Class != ClassLost || h.text.String() != "One two" {
+		t.Fatalf("text %q, %v", h.text.String(), failure)
+	}
+	got, err := c.Recover(context.Background(), outcome.ResponseID)
+	if err != nil || got.Kind != Completed || got.Text != "One two three" || got.Usage.IsZero() {
+		t.Errorf("recovered %+v, %v", got, err)
+	}
+}
+
 // GW-51: what the stored states mean.
 func TestStoredStates(t *testing.T) {
 	const message = `"output":[{"type":"message","content":[{"type":"output_text","text":"part"}]}]`

@@ -28,6 +28,7 @@ var keyword = regexp.MustCompile(`\[\[([a-z]+)((?: [^\]\s]+)*)\]\]`)
 //	[[html]]             200 with a web page
 //	[[redirect]]         302
 //	[[cut]]              two deltas, then the connection breaks inside a frame
+//	[[drop]]             two deltas, then the connection breaks; a third is only stored
 //	[[eof]]              two deltas, then an orderly end without terminal event
 //	[[reset]]            the connection breaks before any answer
 //	[[silent]]           headers and response.created, then nothing until a release
@@ -97,6 +98,7 @@ var keywords = map[string]func(*Turn, arguments){
 	"html":      func(t *Turn, _ arguments) { t.HTML() },
 	"redirect":  func(t *Turn, _ arguments) { http.Redirect(t.Writer, t.Request, "/login", http.StatusFound) },
 	"cut":       cut,
+	"drop":      drop,
 	"eof":       func(t *Turn, _ arguments) { begin(t, "One", " two") },
 	"reset":     func(*Turn, arguments) { panic(http.ErrAbortHandler) },
 	"silent":    func(t *Turn, _ arguments) { t.Created(); t.Hold() },
@@ -193,6 +195,13 @@ func cut(t *Turn, _ arguments) {
 	begin(t, "One", " two")
 	t.Raw("event: response.output_text.delta\ndata: {\"type\": \"response.output_text.delta\", \"delta\": \" thr")
 	t.Cut()
+}
+
+func drop(t *Turn, _ arguments) {
+	begin(t, "One", " two")
+	t.Break()
+	t.Delta(" three")
+	t.Complete(someUsage)
 }
 
 func keepAlive(t *Turn, a arguments) {

@@ -37,6 +37,7 @@ type Turn struct {
 	buffer     []byte
 	controller *http.ResponseController
 	unflushed  bool
+	broken     bool // writes reach nobody
 }
 
 func (s *Server) responses(w http.ResponseWriter, r *http.Request) {
@@ -147,16 +148,20 @@ func (t *Turn) Raw(text string) {
 }
 
 func (t *Turn) write(b []byte) {
+	if t.broken {
+		return
+	}
 	// An error means that the client has gone; the turn goes on without it.
-	_, _ = t.Writer.Write(b)
+	_, err := t.Writer.Write(b)
+	t.broken = err != nil
 	t.unflushed = true
 }
 
 func (t *Turn) flush() {
-	if t.unflushed {
-		t.unflushed = false
-		_ = t.controller.Flush()
+	if t.unflushed && !t.broken {
+		t.broken = t.controller.Flush() != nil
 	}
+	t.unflushed = false
 }
 
 // emit writes one event; the sequence number is its last field.
@@ -324,8 +329,19 @@ func (t *Turn) Cut() {
 	panic(http.ErrAbortHandler)
 }
 
-// Gone reports whether the client has closed the request.
-func (t *Turn) Gone() bool { return t.Request.Context().Err() != nil }
+// Break cuts the connection while the turn goes on, as it does when the network
+// fails: what follows is only stored.
+func (t *Turn) Break() {
+	t.flush()
+	t.broken = true
+	// A writer that cannot be hijacked has no connection to cut.
+	if conn, _, err := t.controller.Hijack(); err == nil {
+		conn.Close()
+	}
+}
+
+// Gone reports whether the client no longer gets what the turn writes.
+func (t *Turn) Gone() bool { return t.broken || t.Request.Context().Err() != nil }
 
 // Hold waits until the server's Release; false if the client went first.
 func (t *Turn) Hold() bool {
