@@ -67,7 +67,9 @@ func (c *Conn) admitLocked(ms []Message) error {
 	for i := range ms {
 		cost += ms[i].cost()
 	}
-	if c.queued > 0 && c.queued+cost > c.opts.SendBuffer {
+	// Whoever was told that there is room again gets a message of any size in: what
+	// is larger than the whole buffer would otherwise have to be tried for ever.
+	if !c.drainedLocked() && c.queued+cost > c.opts.SendBuffer {
 		return ErrBufferFull
 	}
 	return nil
