@@ -2,7 +2,9 @@ package edge
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -226,6 +228,21 @@ func TestRunOutlivesSocketCR10(t *testing.T) {
 	}
 	e.gw.Release()
 	watcher.next("run.completed")
+}
+
+// A message counts once it was sent, also if the page is closed the moment after.
+func TestSendAndLeave(t *testing.T) {
+	e := start(t, nil)
+	const senders = 20
+	for i := range senders {
+		c := e.client(aliceToken)
+		c.run(fmt.Sprintf("s%d", i), fmt.Sprintf("q%d", i), "hello")
+		if err := c.conn.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		c.awaitClose()
+	}
+	eventually(t, "all messages reach the gateway", func() bool { return len(e.gw.Turns()) == senders })
 }
 
 // AUT-06: a credential that ends closes the connection, and the run goes on.

@@ -143,7 +143,9 @@ func (n namespace) dispatch(s *socket, event string, payload json.RawMessage) {
 		return
 	}
 	if eng := n.core.engine(); eng != nil {
-		handle(eng, s.context(), s, payload)
+		// What was sent counts, also if the client is gone the moment after; the
+		// engine bounds each event by itself.
+		handle(eng, n.core.life, s, payload)
 	}
 }
 

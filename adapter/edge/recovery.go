@@ -82,7 +82,7 @@ func (c *Core) continueRooms(s *socket) {
 		return
 	}
 	for _, r := range rooms {
-		e.Recover(s.context(), s, r)
+		e.Recover(c.life, s, r)
 	}
 }
 
@@ -115,7 +115,7 @@ func (s *socket) touch() {
 	if b == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(s.context(), recordTimeout)
+	ctx, cancel := context.WithTimeout(s.core.life, recordTimeout)
 	defer cancel()
 	code, err := b.store.TouchConn(ctx, s.pid, s.holder, s.core.recordTTL(false))
 	switch {

@@ -1,7 +1,6 @@
 package edge
 
 import (
-	"context"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -84,7 +83,7 @@ func (s *socket) Left(sessionID string) {
 
 // Gone implements engine.Socket.
 func (s *socket) Gone() bool {
-	if s.closing.Load() || s.context().Err() != nil {
+	if s.closing.Load() || s.conn.Context().Err() != nil {
 		return true
 	}
 	s.mu.Lock()
@@ -160,6 +159,3 @@ func (s *socket) expireAt(t time.Time) {
 	}
 	s.expiry = time.AfterFunc(max(time.Until(t), 0), func() { s.disconnect(socketio.ReasonCredentials) })
 }
-
-// context ends with the connection.
-func (s *socket) context() context.Context { return s.conn.Context() }
