@@ -17,7 +17,7 @@ const (
 	// lingerServer and lingerClient are how long a closed polling session waits
 	// for the poll that tells the client so.
 	lingerServer = 5 * time.Second
-	lingerClient = 100 * time.Millisecond
+	lingerClient = time.Second
 )
 
 // pollState is what a connection needs only while it is polling. It is
