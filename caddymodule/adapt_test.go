@@ -6,6 +6,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -65,6 +66,77 @@ func adaptText(caddyfile string) string {
 		return err.Error() + "\n"
 	}
 	return indented.String() + "\n"
+}
+
+// What the adapter writes decodes strictly and comes back as it was: there is one
+// form of each setting, and no default is written back.
+func TestAdaptedJSONRoundTrips(t *testing.T) {
+	handlers := 0
+	for _, file := range []string{"global", "directive", "order"} {
+		content, err := os.ReadFile("testdata/adapt/" + file + ".caddyfiletest")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for one := range strings.SplitSeq(string(content), caseEnd) {
+			_, output, _ := strings.Cut(one, caseSplit)
+			var config map[string]any
+			if err := json.Unmarshal([]byte(output), &config); err != nil {
+				t.Fatal(err)
+			}
+			walk(config, func(object map[string]any) {
+				if object["handler"] == directiveName {
+					handlers++
+					delete(object, "handler")
+					roundTrip(t, object, new(Handler))
+				}
+			})
+			if app, ok := config["apps"].(map[string]any)[appName].(map[string]any); ok {
+				roundTrip(t, app, new(App))
+			}
+		}
+	}
+	if handlers < 8 {
+		t.Errorf("only %d handlers found", handlers)
+	}
+}
+
+func walk(value any, visit func(map[string]any)) {
+	switch v := value.(type) {
+	case map[string]any:
+		visit(v)
+		for _, below := range v {
+			walk(below, visit)
+		}
+	case []any:
+		for _, below := range v {
+			walk(below, visit)
+		}
+	}
+}
+
+func roundTrip(t *testing.T, object map[string]any, module any) {
+	t.Helper()
+	raw, err := json.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(module); err != nil {
+		t.Errorf("%s: %v", raw, err)
+		return
+	}
+	again, err := json.Marshal(module)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back map[string]any
+	if err := json.Unmarshal(again, &back); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(back, object) {
+		t.Errorf("got  %s\nwant %s", again, raw)
+	}
 }
 
 // FuzzCaddyfile: whatever is written into the blocks, the answer is a

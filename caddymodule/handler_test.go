@@ -212,3 +212,40 @@ func TestRewrittenHandshakeIsNotClaimed(t *testing.T) {
 		t.Errorf("a minute later: %v, %d lines", err, logs.Len())
 	}
 }
+
+// CAD-02: extended CONNECT is refused, so that the client falls back to polling.
+func TestExtendedConnectIsRefused(t *testing.T) {
+	isolate(t)
+	s := serve(t, siteWith("hermes_edge {\n auth off\n}"))
+	for major, proto := range map[int]string{2: "HTTP/2.0", 3: "websocket"} {
+		r := httptest.NewRequest(http.MethodConnect, "http://chat.test/socket.io/?EIO=4&transport=websocket", nil)
+		r.ProtoMajor, r.Proto = major, proto
+		r.URL.Path, r.URL.RawQuery = "/socket.io/", "EIO=4&transport=websocket"
+		r.Header.Set(":protocol", "websocket")
+		if w := s.do(r); w.Code < 400 || w.Code == http.StatusInternalServerError {
+			t.Errorf("HTTP/%d: %d %q", major, w.Code, w.Body)
+		}
+	}
+}
+
+// auth off says so at start if it can be reached from outside.
+func TestAuthOffWarnsOutsideLoopback(t *testing.T) {
+	for caddyfile, want := range map[string]int{
+		":8680 {\n hermes_edge {\n auth off\n }\n}\n":                                   1,
+		":8680 {\n bind 127.0.0.1\n hermes_edge {\n auth off\n }\n}\n":                  0,
+		":8680 {\n hermes_edge\n}\n":                                                    0,
+		":8680 {\n handle /a/* {\n hermes_edge\n }\n hermes_edge {\n auth off\n }\n}\n": 1,
+	} {
+		isolate(t)
+		s, err := provision(t, adaptConfig(t, caddyfile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		core, logs := observer.New(zap.WarnLevel)
+		s.app.logger = zap.New(core)
+		s.app.warnOpen()
+		if logs.Len() != want {
+			t.Errorf("%s: %v", caddyfile, logs.All())
+		}
+	}
+}

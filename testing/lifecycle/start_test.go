@@ -180,3 +180,77 @@ func TestCommands(t *testing.T) {
 		t.Errorf("a misspelled word: %v", err)
 	}
 }
+
+// R3: a data directory that cannot be used leaves us not ready, not the whole
+// Caddy down; once it can be used, we are ready without a reload.
+func TestUnusableDataDirIsRetried(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	obstacle := filepath.Join(s.dir, "data")
+	if err := os.WriteFile(obstacle, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.run(site("http://127.0.0.1:1", "", "hermes_edge\nrespond next", ""))
+	s.eventually("the site answers", func() bool {
+		status, body := s.get("/")
+		return status == 200 && body == "next"
+	})
+	if status, body := s.get("/chat-run/health"); status != 503 || !strings.Contains(body, "starting") {
+		t.Errorf("health: %d %q", status, body)
+	}
+	if err := os.Remove(obstacle); err != nil {
+		t.Fatal(err)
+	}
+	s.eventually("ready", func() bool {
+		status, _ := s.get("/chat-run/health")
+		return status == 200
+	})
+	s.terminate()
+}
+
+// One core behind several sites and prefixes: chats are the same everywhere.
+func TestSeveralMountsShareTheChats(t *testing.T) {
+	t.Parallel()
+	gateway := fakegateway.Start(t, fakegateway.Options{})
+	s := newServer(t)
+	other := freePort(t)
+	s.start(site(gateway.URL, "", "handle_path /app/* {\n"+users(aliceRule)+"\n}\n"+users(aliceRule), "") +
+		fmt.Sprintf("http://127.0.0.1:%d {\n bind 127.0.0.1\n %s\n}\n", other, users(aliceRule)))
+	first := chat.Dial(t, s.url(), aliceToken)
+	first.Run("s1", "q1", "hello")
+	completed(t, first)
+	for _, url := range []string{s.url() + "/app", fmt.Sprintf("http://127.0.0.1:%d", other)} {
+		c := chat.Dial(t, url, aliceToken)
+		if rows := chat.Rows(c.Resume("s1")); len(rows) != 2 || rows[0] != "user: hello" {
+			t.Errorf("%s: %v", url, rows)
+		}
+	}
+	s.terminate()
+}
+
+// CAD-03, CAD-04: encode in front and short server timeouts disturb neither
+// WebSocket nor polling.
+func TestEncodeAndServerTimeouts(t *testing.T) {
+	t.Parallel()
+	gateway := fakegateway.Start(t, fakegateway.Options{})
+	s := newServer(t)
+	s.start(site(gateway.URL, "", "encode zstd gzip\nlog\nmetrics /metrics\n"+users(aliceRule),
+		"servers {\n timeouts {\n read_header 1s\n read_body 1s\n write 2s\n idle 1s\n read_body_idle 1s\n write_idle 1s\n }\n }\n"+
+			"metrics"))
+	c := chat.Dial(t, s.url(), aliceToken)
+	// Four seconds with a delta each: longer than every timeout.
+	c.Run("s1", "q1", "[[slow 4 1s]]")
+	session, held := openPoll(t, s)
+	resp, err := httpClient.Post(session, "text/plain", strings.NewReader(`40/chat-run,{"token":"`+aliceToken+`"}`))
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("post: %v %v", resp, err)
+	}
+	resp.Body.Close()
+	if answer := <-held; !strings.Contains(answer, "0/chat-run,") {
+		t.Errorf("the poll was answered with %q", answer)
+	}
+	completed(t, c)
+	c.Run("s1", "q2", "hello")
+	completed(t, c)
+	s.terminate()
+}
