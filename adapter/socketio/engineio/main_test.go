@@ -3,7 +3,6 @@ package engineio
 import (
 	"context"
 	"net/http"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,8 +17,6 @@ const path = "/engine.io/"
 
 // recorder is an echo application that remembers what happened.
 type recorder struct {
-	mu     sync.Mutex
-	conns  []*Conn
 	closed chan Reason
 	opened chan *Conn
 }
@@ -80,8 +77,4 @@ func wantAnswer(t *testing.T, a wiretest.Answer, status int, body string) {
 	if a.Status != status || (body != "" && a.Body != body) {
 		t.Fatalf("answer %d %q, want %d %q", a.Status, a.Body, status, body)
 	}
-}
-
-func contextWithTimeout(t *testing.T, d time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(t.Context(), d)
 }

@@ -2,6 +2,7 @@ package engineio
 
 import (
 	"bufio"
+	"context"
 	"net"
 	"net/http"
 	"runtime"
@@ -158,7 +159,6 @@ func TestHeartbeatWaitsWhilePaused(t *testing.T) {
 		r.dial(t)
 		c := <-r.opened
 		c.Pause()
-		go func() { _, _ = c.Context().Deadline() }()
 		time.Sleep(10 * time.Second)
 		if !c.isOpen() {
 			t.Fatal("closed while paused")
@@ -231,6 +231,23 @@ func TestWrappedWriterAndRawConn(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// TLS connections are written and closed through the same path.
+func TestOverTLS(t *testing.T) {
+	r := newRig(t, wiretest.TLS, Options{SendBuffer: 4 << 20})
+	c := r.dial(t)
+	for _, n := range []int{1, 600, 100_000} {
+		text := "4" + strings.Repeat("x", n)
+		c.Text(text)
+		c.Want(text)
+	}
+	(<-r.opened).Close(ReasonMoved)
+	c.WantClose(1001)
+	url, _ := r.OpenPolling(path)
+	up := r.upgrade(t, url)
+	up.Text("5", "4x")
+	up.Want("4x")
 }
 
 // Invariant 7: a client that does not read neither blocks the sender nor
@@ -372,7 +389,7 @@ func TestShutdownCutsOffAtTheEnd(t *testing.T) {
 		if err := c.Send(Message{Data: []byte("never read")}); err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := contextWithTimeout(t, time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := r.srv.Shutdown(ctx); err == nil {
 			t.Error("a shutdown that cut clients off reports no error")

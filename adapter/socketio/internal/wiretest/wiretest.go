@@ -6,11 +6,13 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -70,6 +72,17 @@ func start(t testing.TB, h http.Handler, ln net.Listener, host string, dial func
 		<-done
 	})
 	return n
+}
+
+// TLS serves h over TLS on a loopback address until the test ends.
+func TLS(t testing.TB, h http.Handler) *Network {
+	srv := httptest.NewTLSServer(h)
+	t.Cleanup(srv.Close)
+	config := srv.Client().Transport.(*http.Transport).TLSClientConfig
+	dial := func(ctx context.Context) (net.Conn, error) {
+		return (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", srv.Listener.Addr().String())
+	}
+	return &Network{t: t, client: srv.Client(), base: srv.URL, dial: dial}
 }
 
 type rawConnKey struct{}
