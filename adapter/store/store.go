@@ -337,7 +337,8 @@ type Hint struct {
 
 // Subscription is a running Subscribe.
 type Subscription interface {
-	// Close ends it; notify is not called any more once Close has returned.
+	// Close ends it; notify is not called any more once Close has returned. It must
+	// not be called by notify.
 	Close()
 }
 
@@ -367,6 +368,8 @@ type Due struct {
 // It points at work and is never the truth about it.
 type WorkIndex interface {
 	// Arm makes sid due after delay; of an old and a new due time the earlier stays.
+	// Either way it voids what a sweeper has seen before: that sweeper's Rescore or
+	// Disarm does nothing any more. So a sweeper does not Arm what Due gave to it.
 	Arm(ctx context.Context, sid string, delay time.Duration) error
 	// Due takes at most n due members and sets them ClaimTime ahead.
 	Due(ctx context.Context, n int) ([]Due, error)

@@ -84,12 +84,7 @@ func (j *journal) Root(_ context.Context, sid string) (*memory.Root, error) {
 func (j *journal) Rows(_ context.Context, sid string, before int64, limit, maxBytes int) (rows []store.Row, more bool, err error) {
 	err = j.view(func(tx *bolt.Tx) error {
 		prefix, c, size := prefixOf(sid), tx.Bucket(bucketRows).Cursor(), 0
-		k, v := c.Seek(numberKey(sid, before))
-		if k == nil {
-			k, v = c.Last()
-		} else {
-			k, v = c.Prev()
-		}
+		k, v := lastBefore(c, numberKey(sid, before))
 		for ; k != nil && bytes.HasPrefix(k, prefix); k, v = c.Prev() {
 			if len(rows) == limit {
 				more = true
@@ -117,6 +112,14 @@ func (j *journal) Rows(_ context.Context, sid string, before int64, limit, maxBy
 	return rows, more, err
 }
 
+// lastBefore moves to the last key below the given one.
+func lastBefore(c *bolt.Cursor, key []byte) (k, v []byte) {
+	if k, _ := c.Seek(key); k == nil {
+		return c.Last()
+	}
+	return c.Prev()
+}
+
 // List implements memory.Journal. It walks the activity index and reads the
 // roots of the sessions that it selects only.
 func (j *journal) List(ctx context.Context, q store.ListQuery) (sids []string, next string, err error) {
@@ -128,11 +131,7 @@ func (j *journal) List(ctx context.Context, q store.ListQuery) (sids []string, n
 		c := tx.Bucket(bucketActivity).Cursor()
 		k, v := c.Last()
 		if len(before) > 0 {
-			if k, _ = c.Seek(before); k == nil {
-				k, v = c.Last()
-			} else {
-				k, v = c.Prev()
-			}
+			k, v = lastBefore(c, before)
 		}
 		var last []byte
 		for ; k != nil; k, v = c.Prev() {
