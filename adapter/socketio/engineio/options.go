@@ -27,8 +27,8 @@ type Options struct {
 	UpgradeTimeout time.Duration
 	// MaxPayload is the largest message or polling body accepted, in bytes; announced.
 	MaxPayload int64
-	// SendBuffer bounds the bytes queued for one connection. A single message
-	// larger than it still passes when nothing else is queued.
+	// SendBuffer bounds the bytes queued for one connection. While less than
+	// half of it is in use, a message of any size still passes.
 	SendBuffer int
 	// WriteTimeout bounds each write to the network.
 	WriteTimeout time.Duration
