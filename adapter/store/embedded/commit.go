@@ -47,7 +47,10 @@ const (
 	afterCommit  = "after"
 )
 
-var errStopped = errors.New("store is closed")
+var (
+	errStopped = errors.New("store is closed")
+	errBehind  = errors.New("the store file cannot be written as fast as messages come in; try again")
+)
 
 // Commit implements memory.Journal.
 func (j *journal) Commit(d *memory.Delta, patient bool, done func(error)) {
@@ -57,7 +60,16 @@ func (j *journal) Commit(d *memory.Delta, patient bool, done func(error)) {
 		done(errStopped)
 		return
 	}
-	j.queue <- &commit{delta: d, patient: patient, done: done}
+	c := &commit{delta: d, patient: patient, done: done}
+	if patient {
+		j.queue <- c
+		return
+	}
+	select {
+	case j.queue <- c:
+	default:
+		done(errBehind)
+	}
 }
 
 // end stops the writer once everything handed over has been answered.

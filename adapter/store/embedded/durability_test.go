@@ -345,3 +345,38 @@ func TestOneBadCommitFailsAlone(t *testing.T) {
 	}
 	submit(t, st, "s", "q1", store.Started)
 }
+
+func TestAWriterTooFarBehindRefuses(t *testing.T) {
+	o := options(t)
+	gate, reached := make(chan struct{}), make(chan struct{}, waitingCommits)
+	o.hook = func(point string) error {
+		if point == beforeCommit {
+			reached <- struct{}{}
+			<-gate
+		}
+		return nil
+	}
+	st := open(t, o)
+	try := func(sid string) error {
+		_, err := st.Submit(context.Background(), store.SubmitArgs{SID: sid, Guard: alice, Item: item("q")})
+		return err
+	}
+	errs := make(chan error, waitingCommits+1)
+	go func() { errs <- try("first") }()
+	<-reached
+	for i := range waitingCommits {
+		go func() { errs <- try(fmt.Sprint("s", i)) }()
+	}
+	for len(st.journal.queue) < waitingCommits {
+		runtime.Gosched()
+	}
+	if err := try("one too many"); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("a commit behind %d others: %v, want ErrUnavailable", waitingCommits, err)
+	}
+	close(gate)
+	for range waitingCommits + 1 {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+}

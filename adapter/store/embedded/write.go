@@ -141,6 +141,9 @@ type listed struct {
 }
 
 func summary(r *memory.Root) listed {
+	if r.Incarnation == "" && r.Tombstone == 0 {
+		return listed{Hidden: true, Until: 1} // nothing is known of it any more
+	}
 	return listed{r.Owner, r.Profile, r.Title, r.Preview, r.Archived, r.Deleting || r.Tombstone != 0, r.Tombstone}
 }
 

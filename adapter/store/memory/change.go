@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/hermes-edge/hermes-edge/adapter/store"
@@ -248,6 +249,9 @@ func (ch *change) apply() {
 	s.log = append(s.log, ch.log...)
 	if n := ch.trim - ch.firstOffset(); n >= 0 && len(s.log) > 0 {
 		s.log = s.log[min(int(n)+1, len(s.log)):]
+	}
+	if !s.busy() && cap(s.log) > 2*len(s.log) {
+		s.log = slices.Clone(s.log) // an idle log may stay for long
 	}
 	if ch.wipe {
 		s.rows = nil

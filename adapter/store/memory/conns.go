@@ -11,14 +11,20 @@ import (
 	"github.com/hermes-edge/hermes-edge/adapter/store"
 )
 
-// maxConnections bounds the connection records of a store.
-const maxConnections = 1 << 18
+// maxConnections bounds the connection records of a store; sweepPause is the time
+// between two searches for those that have run out, in milliseconds.
+const (
+	maxConnections = 1 << 18
+	sweepPause     = 1000
+)
 
 // conns keeps connection records by the hash of their private id.
 type conns struct {
 	mu      sync.Mutex
 	records map[string]connection
-	sweepAt int // number of records at which those that ran out are looked for
+	limit   int
+	sweepAt int   // number of records at which those that ran out are looked for
+	swept   int64 // when that was done last
 }
 
 type connection struct {
@@ -43,16 +49,16 @@ func (c *conns) get(key string, now int64) (connection, bool) {
 
 // room makes sure that one more record fits.
 func (c *conns) room(now int64) bool {
-	if len(c.records) < max(c.sweepAt, 1024) {
-		return true
-	}
-	for key, r := range c.records {
-		if now >= r.expires {
-			delete(c.records, key)
+	if len(c.records) >= max(c.sweepAt, 1024) && now >= c.swept+sweepPause {
+		c.swept = now
+		for key, r := range c.records {
+			if now >= r.expires {
+				delete(c.records, key)
+			}
 		}
+		c.sweepAt = min(2*len(c.records), c.limit)
 	}
-	c.sweepAt = min(2*len(c.records), maxConnections)
-	return len(c.records) < maxConnections
+	return len(c.records) < c.limit
 }
 
 // SaveConn implements store.Connections.

@@ -53,7 +53,7 @@ func New(o Options) *Store {
 	}
 	return &Store{
 		opts: o, sessions: make(map[string]*session), behind: make(map[*session]struct{}),
-		index: index{members: make(map[string]member)}, conns: conns{records: make(map[string]connection)},
+		index: index{members: make(map[string]member)}, conns: conns{records: make(map[string]connection), limit: maxConnections},
 	}
 }
 
