@@ -10,7 +10,7 @@ import (
 type directory struct {
 	mu      sync.Mutex
 	sockets map[*socket]struct{}
-	pids    map[string]*socket
+	pids    map[string]*socket // until the last save of the record
 	perUser map[string]int
 }
 
@@ -37,7 +37,8 @@ func (d *directory) add(s *socket, limit int) bool {
 	return true
 }
 
-// remove forgets a socket; a second call does nothing.
+// remove forgets a socket, except as the holder of its record; a second call does
+// nothing.
 func (d *directory) remove(s *socket) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -48,12 +49,19 @@ func (d *directory) remove(s *socket) {
 	if d.perUser[s.user]--; d.perUser[s.user] == 0 {
 		delete(d.perUser, s.user)
 	}
+}
+
+// settle forgets a socket as the holder of its record.
+func (d *directory) settle(s *socket) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if d.pids[s.pid] == s {
 		delete(d.pids, s.pid)
 	}
 }
 
-// byPID finds the socket that holds a connection record.
+// byPID finds the socket that holds a connection record, also one that is gone but
+// whose record is still being saved.
 func (d *directory) byPID(pid string) *socket {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -74,3 +74,37 @@ func TestLostRecordIsWrittenAgain(t *testing.T) {
 	s.touch()
 	eventually(t, "the record is back", func() bool { return e.touched(s) == store.OK })
 }
+
+// A client may be back before the record of its lost connection was saved at all:
+// its recovery waits for that.
+func TestBackBeforeTheRecordIsSaved(t *testing.T) {
+	e := start(t, nil)
+	k := &e.core.keeper
+	k.mu.Lock()
+	k.workers += maxKeepers // all of them busy
+	k.mu.Unlock()
+	script := e.script("hello")
+	c := e.client(aliceToken)
+	c.run("s1", "q1", "hello")
+	script.stream(c, "hello", "1")
+	c.drop()
+	eventually(t, "the loss is noticed", func() bool { return e.core.sockets.count() == 0 })
+	freed := make(chan struct{})
+	go func() {
+		defer close(freed)
+		k.mu.Lock()
+		k.workers -= maxKeepers
+		s := k.waiting[0]
+		k.waiting = k.waiting[1:]
+		k.mu.Unlock()
+		k.push(s)
+	}()
+	n := c.again(e.server.URL, aliceToken)
+	<-freed
+	if n.sid != c.sid {
+		t.Errorf("sid %s, want %s", n.sid, c.sid)
+	}
+	script.stream(n, "hello", "2")
+	close(script["hello"])
+	n.next("run.completed")
+}

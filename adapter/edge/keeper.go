@@ -126,6 +126,7 @@ func (k *keeper) save(s *socket) {
 	taken := err == nil && code == store.Taken && !s.retired
 	switch {
 	case last:
+		s.core.sockets.settle(s)
 		close(s.save.settled)
 		s.save.busy = false
 	case s.save.again || s.save.last:

@@ -59,9 +59,9 @@ func (s *socket) Send(e *engine.Event, r engine.Room) bool {
 		return true // nobody waits for it; a full buffer would be asked about again
 	}
 	undo := s.track.move(r)
-	if err := s.conn.Send(packet, s.track.token()); errors.Is(err, socketio.ErrBufferFull) {
+	if err := s.conn.Send(packet, s.track.token()); err != nil {
 		s.track.restoreFrom(undo)
-		return false
+		return !errors.Is(err, socketio.ErrBufferFull) // a closed one is not waited for
 	}
 	if undo.record {
 		s.saveSoonLocked()
