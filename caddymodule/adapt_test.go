@@ -139,6 +139,26 @@ func roundTrip(t *testing.T, object map[string]any, module any) {
 	}
 }
 
+// The shipped Caddyfile is the zero configuration of the documents, and nothing
+// more.
+func TestShippedCaddyfile(t *testing.T) {
+	const documented = `{
+	admin localhost:2642
+}
+{$HERMES_EDGE_SITE:http://localhost:8680, http://127.0.0.1:8680} {
+	bind {$HERMES_EDGE_BIND:127.0.0.1}
+	hermes_edge
+}
+`
+	shipped, err := os.ReadFile("../Caddyfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := adaptText(string(shipped)), adaptText(documented); got != want || !strings.HasPrefix(got, "{") {
+		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	}
+}
+
 // FuzzCaddyfile: whatever is written into the blocks, the answer is a
 // configuration or an error, and a configuration is JSON that decodes strictly.
 func FuzzCaddyfile(f *testing.F) {

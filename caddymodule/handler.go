@@ -3,6 +3,7 @@ package caddymodule
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -70,6 +71,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if h.mount, err = h.buildMount(app.env); err != nil {
 		return err
 	}
+	h.warnProfiles(app)
 	h.placeholders = auth.Placeholders(h.mount.Auth)
 	h.api = h.buildAPI()
 	srv, _ := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
@@ -120,6 +122,23 @@ func (h *Handler) buildMount(env environment) (*edge.Mount, error) {
 	}, nil
 }
 
+// warnProfiles names profiles of rules that no gateway serves. They are no error:
+// chats of a profile stay readable when its gateway is taken away.
+func (h *Handler) warnProfiles(app *App) {
+	for _, rule := range h.Auth {
+		names := slices.Clone(rule.Profiles)
+		for _, user := range slices.Sorted(maps.Keys(rule.Users)) {
+			names = append(names, rule.Users[user]...)
+		}
+		for _, name := range names {
+			if _, ok := app.settings.Gateways[name]; !ok && auth.ValidProfile(name) {
+				h.logger.Warn("auth: a rule names a profile without a gateway",
+					zap.String("rule", rule.Type), zap.String("profile", name), zap.String("configured", app.profileList()))
+			}
+		}
+	}
+}
+
 func (h *Handler) buildAPI() http.Handler {
 	config := httpapi.Config{
 		Sessions: h.core.Sessions(),
@@ -133,6 +152,7 @@ func (h *Handler) buildAPI() http.Handler {
 		Origins:            h.mount.Origins,
 		TrustForwardedHost: fromTrustedProxy,
 		Observer:           processMetrics(),
+		Logger:             h.logger,
 	}
 	if h.mount.Page {
 		config.Page = page.Handler()

@@ -249,3 +249,43 @@ func TestAuthOffWarnsOutsideLoopback(t *testing.T) {
 		}
 	}
 }
+
+func TestRuleProfilesWithoutAGatewayWarn(t *testing.T) {
+	isolate(t)
+	s, err := provision(t, adaptConfig(t, siteWith("hermes_edge")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	core, logs := observer.New(zap.WarnLevel)
+	h := &Handler{logger: zap.New(core), Auth: []AuthRule{
+		{Type: ruleToken, Profiles: []string{"default", "*", "wrok"}},
+		{Type: ruleJWT, Users: map[string][]string{"alice": {"default", "gone"}}},
+		{Type: ruleCaddyUser, Profiles: []string{"{http.request.header.Groups}"}},
+	}}
+	h.warnProfiles(s.app)
+	var named []string
+	for _, entry := range logs.All() {
+		named = append(named, entry.ContextMap()["profile"].(string))
+	}
+	if strings.Join(named, " ") != "wrok gone" {
+		t.Errorf("warned about %v", named)
+	}
+}
+
+func TestSharedSessions(t *testing.T) {
+	for directive, want := range map[string]bool{
+		"hermes_edge":                                    false,
+		"hermes_edge {\n auth off\n}":                    true,
+		"hermes_edge {\n auth off\n sessions private\n}": false,
+		"hermes_edge {\n sessions shared\n}":             true,
+	} {
+		isolate(t)
+		s, err := provision(t, adaptConfig(t, siteWith(directive)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.app.settings.Mounts[0].Shared; got != want {
+			t.Errorf("%s: shared %v", directive, got)
+		}
+	}
+}
