@@ -234,6 +234,9 @@ func (j *journal) drain(again []*commit) {
 	for range 1 + len(j.mem.Pending(1<<20))/flushSessions {
 		j.flush()
 	}
+	if n := len(j.mem.Pending(1 << 20)); n > 0 {
+		j.log.Error("the last changes of some sessions could not be written and are lost", zap.Int("sessions", n))
+	}
 }
 
 // sweep takes idle sessions out of memory and removes outdated ones for good.

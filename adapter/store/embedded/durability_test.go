@@ -380,3 +380,37 @@ func TestAWriterTooFarBehindRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestATenureNobodyWaitsForIsNotHeld: leases do not expire here, so that a
+// TakeOver that was given up must not hold the session for ever.
+func TestATenureNobodyWaitsForIsNotHeld(t *testing.T) {
+	o := options(t)
+	st := open(t, o)
+	submit(t, st, "s", "q1", store.Started)
+	closed(t, st)
+
+	gate, reached := make(chan struct{}), make(chan struct{}, 8)
+	o.hook = func(point string) error {
+		if point == beforeCommit {
+			reached <- struct{}{}
+			<-gate
+		}
+		return nil
+	}
+	st = open(t, o)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() {
+		_, err := st.TakeOver(ctx, store.TakeOverArgs{SID: "s", Token: "lost", Node: "n", TTL: time.Minute})
+		done <- err
+	}()
+	<-reached
+	cancel()
+	if err := <-done; !errors.Is(err, store.ErrUnknown) {
+		t.Fatalf("a TakeOver given up: %v, want ErrUnknown", err)
+	}
+	close(gate)
+	if res := takeOver(t, st, "s", store.Resumed); !res.Rerun || res.Session.Run.Attempt != 2 {
+		t.Fatalf("rerun %v, attempt %d", res.Rerun, res.Session.Run.Attempt)
+	}
+}

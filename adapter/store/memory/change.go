@@ -3,6 +3,7 @@ package memory
 import (
 	"slices"
 	"strconv"
+	"sync/atomic"
 
 	"github.com/hermes-edge/hermes-edge/adapter/store"
 )
@@ -41,6 +42,7 @@ type change struct {
 	drop    bool // the session goes as a whole
 	patient bool // a commit that fails is tried again for a while
 	degrade func(ch *change)
+	caller  *atomic.Int32 // nil: it does not matter whether the caller is there
 	hint    store.Hint
 }
 

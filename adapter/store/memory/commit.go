@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/hermes-edge/hermes-edge/adapter/store"
 )
@@ -20,13 +21,33 @@ func (st *Store) commit(ctx context.Context, ch *change) error {
 		st.settle(ch)
 		return nil
 	}
-	done := make(chan error, 1)
+	done, caller := make(chan error, 1), ch.caller
 	st.opts.Journal.Commit(ch.delta(), ch.patient, func(err error) { done <- st.stored(ch, err) })
 	select {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
+		if caller != nil && !caller.CompareAndSwap(callerWaits, callerGone) {
+			return <-done
+		}
 		return fmt.Errorf("%w: commit under way: %w", store.ErrUnknown, context.Cause(ctx))
+	}
+}
+
+// What has become of the caller of a change that matters to nobody else: a
+// tenure won for a caller that has given up would have no holder, and in a
+// single process no end either.
+const (
+	callerWaits int32 = iota
+	callerGone
+	callerAnswered
+)
+
+// wonForCaller makes the change void the tenure if its caller gives up before it is
+// stored. With leases that expire that is not needed.
+func (ch *change) wonForCaller() {
+	if ch.st.opts.SingleProcess {
+		ch.caller = new(atomic.Int32)
 	}
 }
 
@@ -56,6 +77,9 @@ func (st *Store) stored(ch *change, err error) error {
 		return nil
 	}
 	st.caughtUp(s)
+	if ch.caller != nil && !ch.caller.CompareAndSwap(callerWaits, callerAnswered) {
+		ch.vacate()
+	}
 	ch.level = volatile
 	ch.rows = nil
 	st.settle(ch)

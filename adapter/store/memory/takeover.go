@@ -45,6 +45,7 @@ func takeOver(ch *change, a *store.TakeOverArgs) store.TakeOverResult {
 		return store.TakeOverResult{Code: store.Unfit, Executor: executor}
 	}
 	ch.level = durable
+	ch.wonForCaller()
 	ch.grant(a.Token, a.Node, a.TTL)
 	if s.Run == "" {
 		ch.pop()

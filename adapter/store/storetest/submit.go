@@ -44,6 +44,7 @@ func testSubmit(t *testing.T, open Open) {
 			equal(f, "ids", len(entries[1].QueueIDs), 2)
 			equal(f, "first", entries[1].QueueIDs[0], "q2")
 			equal(f, "length", entries[1].QueueLength, 2)
+			equal(f, "ids, not contents (H33)", len(entries[1].Payload), 0)
 			snap := f.snapshot()
 			equal(f, "queue", len(snap.Queue), 2)
 			equal(f, "head", snap.Queue[0].QID, "q2")
