@@ -209,7 +209,9 @@ func (h *Handler) serveAPI(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) serveSocket(w http.ResponseWriter, r *http.Request) {
-	if !h.ready() {
+	// What is open is served until it is closed, by the core that drains, too.
+	open := r.URL.Query().Has("sid") && h.core.Status() == httpapi.StatusDraining
+	if !open && !h.ready() {
 		notReady(w)
 		return
 	}

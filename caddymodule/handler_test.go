@@ -135,6 +135,26 @@ func TestNotReady(t *testing.T) {
 	}
 }
 
+// R8: a connection that is open when the exit begins is served until it is closed.
+func TestOpenConnectionIsServedWhileDraining(t *testing.T) {
+	isolate(t)
+	s := serve(t, siteWith("hermes_edge {\n auth off\n}"))
+	const poll = "http://chat.test/socket.io/?EIO=4&transport=polling"
+	_, rest, _ := strings.Cut(s.get(poll).Body.String(), `"sid":"`)
+	sid, _, _ := strings.Cut(rest, `"`)
+	s.app.core.core.BeginExit()
+	r := httptest.NewRequest(http.MethodPost, poll+"&sid="+sid, strings.NewReader("40/chat-run,"))
+	if w := s.do(r); w.Code != 200 {
+		t.Errorf("post: %d %q", w.Code, w.Body)
+	}
+	if w := s.get(poll + "&sid=" + sid); w.Code != 200 {
+		t.Errorf("poll: %d %q", w.Code, w.Body)
+	}
+	if w := s.get(poll); w.Code != 503 {
+		t.Errorf("handshake: %d", w.Code)
+	}
+}
+
 func TestOrigins(t *testing.T) {
 	isolate(t)
 	listed := serve(t, `{

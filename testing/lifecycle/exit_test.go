@@ -21,7 +21,7 @@ func TestExitDrains(t *testing.T) {
 	c, idle := chat.Dial(t, s.url(), aliceToken), chat.Dial(t, s.url(), bobToken)
 	_, held := openPoll(t, s)
 	c.Run("s1", "q1", "[[hold]]")
-	awaitHeld(t, gateway)
+	awaitHeld(t, gateway, 1)
 	c.Until("message.delta")
 	s.terminate()
 	if s.err != nil {
@@ -65,7 +65,7 @@ func TestExitWhileTheOldCoreDrains(t *testing.T) {
 	s.start(config)
 	c := chat.Dial(t, s.url(), aliceToken)
 	c.Run("s1", "q1", "[[hold]]")
-	awaitHeld(t, gateway)
+	awaitHeld(t, gateway, 1)
 	s.mustReload("{\n admin localhost:{ADMIN}\n}\nhttp://127.0.0.1:{PORT} {\n bind 127.0.0.1\n respond gone\n}\n")
 	if status, body := s.get("/chat-run/health"); status != 200 || body != "gone" {
 		t.Errorf("%d %q", status, body)

@@ -32,11 +32,11 @@ func users(rules ...string) string {
 	return "hermes_edge {\n auth {\n" + strings.Join(rules, "\n") + "\n }\n}"
 }
 
-func awaitHeld(t *testing.T, gateway *fakegateway.Server) {
+func awaitHeld(t *testing.T, gateway *fakegateway.Server, turns int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if err := gateway.WaitFor(ctx, func(s fakegateway.State) bool { return s.Held > 0 }); err != nil {
+	if err := gateway.WaitFor(ctx, func(s fakegateway.State) bool { return s.Held >= turns }); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -51,24 +51,42 @@ func completed(t *testing.T, c *chat.Client) string {
 	return chat.TextOf(events)
 }
 
-// CAD-01, R6: reloads with an equal configuration, or with a change that has
-// nothing to do with us, keep connections, runs and queue.
-func TestReloadKeepsConnectionAndRun(t *testing.T) {
+// CAD-01, R6: reloads with an equal configuration, with a changed option of ours,
+// or with a change that has nothing to do with us, keep connections, runs and
+// queues.
+func TestReloadKeepsConnectionsAndRuns(t *testing.T) {
 	t.Parallel()
 	gateway := fakegateway.Start(t, fakegateway.Options{})
 	s := newServer(t)
 	config := site(gateway.URL, "", "hermes_edge {\n"+authBlock+"\n}", "")
 	s.start(config)
-	c := chat.Dial(t, s.url(), aliceToken)
-	c.Run("s1", "q1", "[[hold]]")
-	c.Run("s1", "q2", "second")
-	awaitHeld(t, gateway)
+	clients := make([]*chat.Client, 20)
+	for i := range clients {
+		clients[i] = chat.Dial(t, s.url(), aliceToken)
+	}
+	const running, queued = 5, 3
+	for i, c := range clients[:running] {
+		c.Run(fmt.Sprint("s", i), "q0", "[[hold]]")
+		for q := range queued {
+			c.Run(fmt.Sprint("s", i), fmt.Sprint("q", q+1), fmt.Sprint("message ", q+1))
+		}
+	}
+	awaitHeld(t, gateway, running)
 	s.mustReload(config)
-	s.mustReload(config + "\n:" + fmt.Sprint(freePort(t)) + " {\n respond unrelated\n}\n")
+	s.mustReload(strings.Replace(config, "data_dir", "limits {\n event_rate 70/s\n }\n data_dir", 1))
+	s.mustReload(config + "\nhttp://127.0.0.1:" + fmt.Sprint(freePort(t)) + " {\n bind 127.0.0.1\n respond unrelated\n}\n")
 	gateway.Release()
-	completed(t, c)
-	if text := completed(t, c); !strings.Contains(text, "second") {
-		t.Errorf("the queued message was answered with %q", text)
+	for _, c := range clients[:running] {
+		completed(t, c)
+		for q := range queued {
+			if text, want := completed(t, c), fmt.Sprint("message ", q+1); !strings.Contains(text, want) {
+				t.Errorf("%q was answered with %q", want, text)
+			}
+		}
+	}
+	for i, c := range clients[running:] {
+		c.Run(fmt.Sprint("idle", i), "q1", "hello")
+		completed(t, c)
 	}
 	s.terminate()
 }
