@@ -184,6 +184,34 @@ func TestFailedReloadChangesNothing(t *testing.T) {
 	s.terminate()
 }
 
+// R5, CR-16: the gateway of a profile is taken away: its next run fails and names
+// the profile, its history stays readable, and other profiles do not notice.
+func TestRemovedGatewayFailsItsRuns(t *testing.T) {
+	t.Parallel()
+	gateway := fakegateway.Start(t, fakegateway.Options{})
+	s := newServer(t)
+	config := site(gateway.URL, "", users(aliceRule+" {\n profiles default work\n }"), "")
+	s.start(strings.Replace(config, "data_dir", "gateway work "+gateway.URL+"\n data_dir", 1))
+	c := chat.Dial(t, s.url(), aliceToken)
+	work := func(queueID string) {
+		c.Emit("run", map[string]any{"session_id": "w1", "queue_id": queueID, "input": "hello", "profile": "work"})
+	}
+	work("q1")
+	completed(t, c)
+	s.mustReload(config)
+	work("q2")
+	events := c.Until("run.completed", "run.failed")
+	if last := events[len(events)-1]; last.Name != "run.failed" || !strings.Contains(last.Text("error"), `Profile "work"`) {
+		t.Errorf("got %s %v", last.Name, last.Payload)
+	}
+	if rows := chat.Rows(c.Resume("w1")); len(rows) < 2 || rows[0] != "user: hello" {
+		t.Errorf("history: %v", rows)
+	}
+	c.Run("s1", "q1", "hello")
+	completed(t, c)
+	s.terminate()
+}
+
 // R5: another data_dir is another core; the old one sends its clients away.
 func TestChangedDataDirMovesClients(t *testing.T) {
 	t.Parallel()
