@@ -89,6 +89,9 @@ func TestBackBeforeTheRecordIsSaved(t *testing.T) {
 	script.stream(c, "hello", "1")
 	c.drop()
 	eventually(t, "the loss is noticed", func() bool { return e.core.sockets.count() == 0 })
+	if e.core.sockets.byPID(c.pid) == nil {
+		t.Error("the holder is forgotten before its record is saved")
+	}
 	freed := make(chan struct{})
 	go func() {
 		defer close(freed)
@@ -107,4 +110,6 @@ func TestBackBeforeTheRecordIsSaved(t *testing.T) {
 	script.stream(n, "hello", "2")
 	close(script["hello"])
 	n.next("run.completed")
+	n.drop()
+	eventually(t, "the holder is forgotten after its last save", func() bool { return e.core.sockets.byPID(c.pid) == nil })
 }

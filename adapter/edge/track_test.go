@@ -99,9 +99,14 @@ func TestTokenOfManyRooms(t *testing.T) {
 	if got := places(t, tr, pid, tr.token(), tr.record()); got != strings.Join(want, " ") {
 		t.Errorf("as many as a token names: %s", got)
 	}
+	tr.ping()
+	tr.pong()
+	base := tr.record() // confirmed by a pong, not acknowledged by the store
 	tr.move(room("more", 1))
-	if got := places(t, tr, pid, tr.token(), tr.record()); strings.Contains(got, "@1 ") || !strings.HasSuffix(got, "more@0") {
-		t.Errorf("more than a token names: %s", got)
+	for _, place := range strings.Fields(places(t, tr, pid, tr.token(), base)) {
+		if !strings.HasSuffix(place, "@0") {
+			t.Errorf("more than a token names: a client may be ahead of %s", place)
+		}
 	}
 }
 
