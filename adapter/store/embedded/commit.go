@@ -93,7 +93,7 @@ func (j *journal) view(do func(*bolt.Tx) error) error {
 // what sessions have changed without waiting for it.
 func (j *journal) run() {
 	defer close(j.closed)
-	flush := time.NewTicker(flushInterval)
+	flush := time.NewTicker(j.opts.flush)
 	defer flush.Stop()
 	retry := time.NewTicker(retryInterval)
 	defer retry.Stop()

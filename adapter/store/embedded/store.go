@@ -66,6 +66,9 @@ func (o *Options) complete() {
 	if o.LockWait == 0 {
 		o.LockWait = defaultLockWait
 	}
+	if o.flush == 0 {
+		o.flush = flushInterval
+	}
 	if o.finish == 0 {
 		o.finish = finishPatience
 	}

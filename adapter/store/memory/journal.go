@@ -65,6 +65,8 @@ type Delta struct {
 // The caller holds the turn.
 func (ch *change) delta() *Delta {
 	s := ch.s
+	s.mu.RLock() // rows and dirty change with Stored, without a turn
+	defer s.mu.RUnlock()
 	root := ch.next.Root
 	if !root.busy() {
 		root.IdleSince = ch.now

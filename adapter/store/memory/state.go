@@ -111,7 +111,9 @@ type queued struct {
 
 // session is one chat session in memory. turn serialises its operations and is
 // held while a change is being committed; mu guards what readers look at and is
-// held for the moment of applying only.
+// held for the moment of applying only. What changes in a turn only is read by its
+// holder without mu: all but rows and dirty, which a background transaction
+// changes too.
 type session struct {
 	sid  string
 	turn chan struct{}
