@@ -30,9 +30,14 @@ type Turn struct {
 }
 
 // Sink receives the events of a run, in their true order. Its methods are called
-// from one goroutine; they block while the session's outbox is full and never
-// fail: when the run has been lost to another node, ctx of Run ends.
+// from the goroutine of Run; they may wait for the store and never fail: when the
+// run has been lost to another node, ctx of Run ends.
+//
+// What is reported may be held back until Flush, so that events that come together
+// leave together. An executor calls Flush whenever it has nothing more at hand and
+// is about to wait for its upstream.
 type Sink interface {
+	Flush()
 	// Sending records durably that the upstream may have been called from here on.
 	// An error means that the call must not be made.
 	Sending(ctx context.Context) error

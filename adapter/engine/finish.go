@@ -118,7 +118,7 @@ func finalRows(text, reasoning string, state store.State) []store.NewRow {
 
 func (r *runner) ending(out Outcome, state store.State, text string, tokens chatrun.Tokens) store.NewEntry {
 	en := store.NewEntry{Kind: store.KindEnd}
-	id := r.wireIDNow()
+	id := r.wireID
 	if state == store.StateAborted {
 		en.Name, en.Payload = chatrun.EventAbortCompleted, chatrun.AbortCompleted(r.s.sid, id, out.Stopped)
 		return en

@@ -230,6 +230,7 @@ func (x *script) Run(ctx context.Context, turn engine.Turn, sink engine.Sink) en
 		select {
 		case f := <-c.steps:
 			f()
+			sink.Flush()
 		case out := <-c.out:
 			return out
 		case <-ctx.Done():

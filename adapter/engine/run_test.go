@@ -235,7 +235,7 @@ func TestPanicEndsOneRun(t *testing.T) {
 	a := r.client("alice")
 	a.run("s1", "q1", "one")
 	c := r.next()
-	c.steps <- func() { panic("boom") }
+	c.steps <- func() { panic("an executor that panics") }
 	a.waitFor(0, "run.failed")
 	a.run("s1", "q2", "two")
 	r.next().end(engine.Outcome{Output: "ok"})

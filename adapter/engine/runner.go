@@ -34,20 +34,15 @@ type runner struct {
 	aborted atomic.Pointer[string] // run key of the run to be stopped
 	current atomic.Pointer[runContext]
 
-	// Owned by the runner's goroutine, and by the appender between start and end
-	// of a run's outbox.
-	item  *store.Item
-	row   store.Row
-	seq   int64
-	usage store.Usage // of the session, this run not counted
-	out   *outbox
-	view  *chatrun.View
-
-	wireID         string // as the appender knows it
-	wire           atomic.Pointer[string]
-	uncovered      int
-	uncoveredBytes int
-	coveredAt      time.Time
+	// Owned by the runner's goroutine; seq and view by the holder of the writer's
+	// turn while there is a writer.
+	item   *store.Item
+	row    store.Row
+	seq    int64
+	usage  store.Usage // of the session, this run not counted
+	out    *writer
+	view   *chatrun.View
+	wireID string // upstream id, "" before the upstream has named it
 }
 
 type runContext struct {
@@ -144,7 +139,7 @@ func (r *runner) one(carry func(context.Context, *sink) Outcome) (*store.Item, s
 	if r.view == nil {
 		r.view = &chatrun.View{}
 	}
-	r.out, r.coveredAt, r.uncovered, r.uncoveredBytes = newOutbox(), time.Now(), 0, 0
+	r.out = newWriter(r)
 	r.current.Store(&runContext{run: r.item.Run, cancel: cancel})
 	r.heedAbort()
 	if r.e.isDraining() {
@@ -152,17 +147,14 @@ func (r *runner) one(carry func(context.Context, *sink) Outcome) (*store.Item, s
 	}
 	began := time.Now()
 	r.e.cfg.Metrics.RunStarted(r.item.Executor)
-	go r.appender()
 	k := &sink{r: r, began: began, recorded: map[string]string{}}
 	outcome := r.carryOut(ctx, k, carry)
 	k.closeTools()
 	r.out.close()
-	<-r.out.idle
 	r.current.Store(nil)
 	item, row, ended := r.finish(k, outcome, context.Cause(ctx))
 	r.e.cfg.Metrics.RunEnded(r.item.Executor, string(ended), time.Since(began))
 	r.view, r.wireID = nil, ""
-	r.wire.Store(nil)
 	return item, row
 }
 
@@ -218,15 +210,6 @@ func (r *runner) turn(ctx context.Context) (Turn, error) {
 	}, nil
 }
 
-func (r *runner) setWireID(id string) { r.wire.Store(&id) }
-
-func (r *runner) wireIDNow() string {
-	if id := r.wire.Load(); id != nil {
-		return *id
-	}
-	return ""
-}
-
 // abort stops a run of this tenure. It is called from any goroutine, any number
 // of times.
 func (r *runner) abort(run string) {
@@ -249,40 +232,9 @@ func (r *runner) cancel(cause error) {
 	}
 }
 
-// heed acts on what the store says to an owner. It answers false when the run is
-// not ours any more.
-func (r *runner) heed(res store.OwnerResult, err error) bool {
-	if err != nil {
-		r.cancel(err)
-		r.out.drop(err)
-		return false
-	}
-	switch res.Code {
-	case store.OK, store.Dup:
-		if res.Abort {
-			r.abort(r.item.Run)
-		}
-		return true
-	default:
-		r.s.logger().Warn("run lost", zap.String("answer", string(res.Code)))
-		r.cancel(errLost)
-		r.out.drop(errLost)
-		return false
-	}
-}
-
-// renew keeps the lease while nothing is written.
-func (r *runner) renew() bool {
-	ctx, cancel := context.WithTimeout(r.e.ctx, callTimeout)
-	defer cancel()
-	if err := r.e.cfg.Store.Arm(ctx, r.s.sid, store.LeaseTTL); err != nil {
-		return r.e.ctx.Err() == nil
-	}
-	res, err := r.e.cfg.Store.Renew(ctx, r.s.sid, r.token, r.item.Run, r.seq, store.LeaseTTL)
-	if err != nil {
-		return r.e.ctx.Err() == nil
-	}
-	return r.heed(res, nil)
+// lost notes that the run is not ours any more.
+func (r *runner) lost(answer store.Code) {
+	r.s.logger().Warn("run lost", zap.String("answer", string(answer)))
 }
 
 // sealText makes a row of the open text, if there is any.

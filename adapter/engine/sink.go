@@ -54,36 +54,32 @@ func (k *sink) Refused(ctx context.Context) error {
 }
 
 func (k *sink) patch(ctx context.Context, p store.Patch) error {
-	done := make(chan error, 1)
-	if !k.r.out.add(pending{kind: pendingPatch, patch: p, done: done}) {
-		return errLost
-	}
-	select {
-	case err := <-done:
-		if err == nil && ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
-		return err
-	case <-ctx.Done():
+	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	if err := k.r.out.flushWith(p); err != nil {
+		return err
+	}
+	return context.Cause(ctx)
 }
+
+// Flush implements Sink.
+func (k *sink) Flush() { k.r.out.flush() }
 
 // Started implements Sink.
 func (k *sink) Started(runID, status string) {
-	k.r.setWireID(runID)
-	k.r.out.add(pending{
-		kind: pendingEvent, patch: store.Patch{Phase: store.PhaseRunning, WireID: runID},
-		event: store.NewEntry{
-			Kind: store.KindStarted, Name: chatrun.EventRunStarted,
-			Payload: chatrun.RunStarted(k.r.s.sid, runID, status),
-		},
-	})
+	k.r.wireID = runID
+	k.r.out.patch = store.Patch{Phase: store.PhaseRunning, WireID: runID}
+	k.r.out.add(pending{kind: pendingEvent, event: store.NewEntry{
+		Kind: store.KindStarted, Name: chatrun.EventRunStarted,
+		Payload: chatrun.RunStarted(k.r.s.sid, runID, status),
+	}})
 }
 
 // Notice implements Sink.
 func (k *sink) Notice(kind, text string) {
-	k.event(chatrun.EventAgentEvent, chatrun.AgentEvent(k.r.s.sid, k.r.wireIDNow(), kind, text), nil)
+	k.event(chatrun.EventAgentEvent, chatrun.AgentEvent(k.r.s.sid, k.r.wireID, kind, text), nil)
+	k.Flush()
 }
 
 func (k *sink) event(name string, payload []byte, rows []store.NewRow) {
@@ -127,7 +123,7 @@ func (k *sink) ToolStarted(t ToolStart) {
 	}
 	k.tools = append(k.tools, openTool{ToolStart: t, started: time.Now()})
 	k.event(chatrun.EventToolStarted,
-		chatrun.ToolStarted(k.r.s.sid, k.r.wireIDNow(), t.ID, t.Name, t.Arguments), []store.NewRow{callRow(t)})
+		chatrun.ToolStarted(k.r.s.sid, k.r.wireID, t.ID, t.Name, t.Arguments), []store.NewRow{callRow(t)})
 }
 
 // CallRecorded implements Sink.
@@ -177,7 +173,7 @@ func (k *sink) endTool(t ToolEnd, name string, seconds float64) {
 		t.Output = strings.ToValidUTF8(t.Output[:toolOutputBytes], "") + "\n[output cut]"
 	}
 	k.event(chatrun.EventToolCompleted,
-		chatrun.ToolCompleted(k.r.s.sid, k.r.wireIDNow(), t.ID, name, t.Output, seconds, t.Error), []store.NewRow{resultRow(t, name)})
+		chatrun.ToolCompleted(k.r.s.sid, k.r.wireID, t.ID, name, t.Output, seconds, t.Error), []store.NewRow{resultRow(t, name)})
 }
 
 // closeTools ends what the upstream has left open: no tool spins for ever (GW-24,

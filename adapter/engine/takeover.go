@@ -138,9 +138,6 @@ func (r *runner) pickUp(res store.TakeOverResult) {
 	rec := res.Session.Run
 	r.view = foldRun(res.Checkpoint, res.Entries, rec.Run)
 	r.wireID = rec.WireID
-	if rec.WireID != "" {
-		r.setWireID(rec.WireID)
-	}
 	r.launch(func() {
 		r.load()
 		r.loop(res.Item, res.Row, func(ctx context.Context, k *sink) Outcome {

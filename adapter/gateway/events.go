@@ -24,6 +24,9 @@ type EventHandler interface {
 	// KeepAlive reports a comment from the gateway. It is a sign of life, not
 	// progress (GW-12).
 	KeepAlive()
+	// Pause says that no further event is at hand: the next one has to be waited
+	// for. A handler that collects events lets them go now.
+	Pause()
 }
 
 // Created is the content of response.created.

@@ -40,4 +40,6 @@ func (r *transcript) KeepAlive() {
 	r.add("keep-alive")
 }
 
+func (r *transcript) Pause() {}
+
 func (r *transcript) String() string { return strings.Join(r.lines, "\n") }

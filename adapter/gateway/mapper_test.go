@@ -260,6 +260,7 @@ func (discard) ToolStarted(ToolCall)  {}
 func (discard) ToolCallDone(ToolCall) {}
 func (discard) ToolOutput(ToolOutput) {}
 func (discard) KeepAlive()            {}
+func (discard) Pause()                {}
 
 func BenchmarkDelta(b *testing.B) {
 	const frame = "event: response.output_text.delta\ndata: " +

@@ -64,6 +64,7 @@ func (c *Client) Responses(ctx context.Context, req ResponsesRequest, h EventHan
 	}
 	defer s.close()
 	m := newMapper(h, c.Redact)
+	s.reader.wait = h.Pause
 	for !m.over {
 		frame, failure := s.next()
 		if failure != nil {

@@ -33,9 +33,10 @@ type Frame struct {
 // they do not disturb. Memory stays below the ceiling plus a constant. An
 // SSEReader serves one goroutine.
 type SSEReader struct {
-	src io.Reader
-	max int
-	err error // what src ended with
+	src  io.Reader
+	max  int
+	wait func() // called before each read from src; may be nil
+	err  error  // what src ended with
 
 	store []byte // what buf lies in
 	buf   []byte // unread bytes from the frame's first line on
@@ -157,6 +158,9 @@ func (r *SSEReader) fill() error {
 			r.store = make([]byte, size)
 		}
 		r.buf = r.store[:copy(r.store, r.buf)]
+	}
+	if r.wait != nil {
+		r.wait()
 	}
 	for range maxEmptyReads {
 		n, err := r.src.Read(r.buf[len(r.buf):cap(r.buf)])

@@ -62,7 +62,8 @@ const (
 )
 
 // Store is the contract (contract section 4). All methods are safe for
-// concurrent use, honour ctx, and may be repeated with the same arguments after
+// concurrent use, honour ctx, bound each call by themselves (a call that takes too
+// long ends with ErrUnknown), and may be repeated with the same arguments after
 // ErrUnknown.
 type Store interface {
 	Items
@@ -152,7 +153,8 @@ type Patch struct {
 	Upstream []byte // nil = unchanged
 }
 
-// Batch is what an owner writes under its tenure.
+// Batch is what an owner writes under its tenure. The store may keep the payloads
+// and row data of a batch, but not its slices.
 type Batch struct {
 	SID   string
 	Token string

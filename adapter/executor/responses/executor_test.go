@@ -55,6 +55,7 @@ func (r *recorder) Text(delta string) {
 	}
 }
 func (r *recorder) Reasoning(string) {}
+func (r *recorder) Flush()           {}
 func (r *recorder) ToolStarted(t engine.ToolStart) {
 	r.add("tool %s", t.Name)
 }

@@ -45,6 +45,8 @@ func (m *mapper) ToolOutput(o gateway.ToolOutput) { m.sink.ToolCompleted(toolEnd
 
 func (m *mapper) KeepAlive() {}
 
+func (m *mapper) Pause() { m.sink.Flush() }
+
 // toolEnd reads a failure off the text: the wire has no flag for it (section 4.4).
 func toolEnd(o gateway.ToolOutput) engine.ToolEnd {
 	return engine.ToolEnd{ID: o.CallID, Output: o.Output, Error: strings.HasPrefix(o.Output, "Error")}

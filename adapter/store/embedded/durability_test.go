@@ -414,3 +414,25 @@ func TestATenureNobodyWaitsForIsNotHeld(t *testing.T) {
 		t.Fatalf("rerun %v, attempt %d", res.Rerun, res.Session.Run.Attempt)
 	}
 }
+
+func TestADiskThatHangsHoldsNoCaller(t *testing.T) {
+	o := options(t)
+	gate := make(chan struct{})
+	o.limit = 20 * time.Millisecond
+	o.hook = func(point string) error {
+		if point == beforeCommit {
+			<-gate
+		}
+		return nil
+	}
+	st := open(t, o)
+	ctx := context.Background()
+	a := store.SubmitArgs{SID: "s", Guard: alice, Item: item("q1")}
+	if _, err := st.Submit(ctx, a); !errors.Is(err, store.ErrUnknown) {
+		t.Fatalf("in the commit: %v, want ErrUnknown", err)
+	}
+	if _, err := st.Submit(ctx, a); !errors.Is(err, store.ErrUnavailable) {
+		t.Fatalf("in the line: %v, want ErrUnavailable", err)
+	}
+	close(gate)
+}

@@ -19,6 +19,7 @@ type Options struct {
 	clock  func() int64             // Unix milliseconds; nil: the wall clock
 	hook   func(point string) error // of tests: runs before and after each transaction, an error stands for the file's
 	flush  time.Duration            // between background transactions; 0: 1 s
+	limit  time.Duration            // of a call; 0: the default of package memory
 	finish time.Duration            // how long a Finish is tried again; 0: 10 s
 }
 

@@ -83,7 +83,7 @@ func start(o Options, db *bolt.DB) *Store {
 		stop: make(chan struct{}), closed: make(chan struct{}),
 	}
 	j.mem = memory.New(memory.Options{
-		Clock: o.clock, Limits: o.Limits, SingleProcess: true, Boot: rand.Text(), Journal: j,
+		Clock: o.clock, Limits: o.Limits, SingleProcess: true, Boot: rand.Text(), Journal: j, CallLimit: o.limit,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	st := &Store{Store: j.mem, journal: j, cancel: cancel, swept: make(chan struct{})}

@@ -21,6 +21,8 @@ func (st *Store) commit(ctx context.Context, ch *change) error {
 		st.settle(ch)
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, st.opts.CallLimit)
+	defer cancel()
 	done, caller := make(chan error, 1), ch.caller
 	st.opts.Journal.Commit(ch.delta(), ch.patient, func(err error) { done <- st.stored(ch, err) })
 	select {

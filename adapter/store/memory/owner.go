@@ -66,12 +66,16 @@ func (ch *change) events(b *store.Batch) {
 }
 
 // patch changes the run record. What has to be known after a crash is durable at
-// once: the phase, since it decides whether the run may be run again.
+// once: whether the upstream may have been called, since that decides if the run
+// may be run again. That it has answered since then decides nothing.
 func (ch *change) patch(b *store.Batch) {
 	p := &b.Patch
 	if p.Phase != "" && p.Phase != ch.next.Phase {
 		ch.next.Phase = p.Phase
-		ch.level = durable
+		ch.level = max(ch.level, soon)
+		if p.Phase != store.PhaseRunning {
+			ch.level = durable
+		}
 	}
 	if p.WireID != "" {
 		ch.next.WireID = p.WireID

@@ -22,9 +22,13 @@ type Options struct {
 	// not enforced, since a call that was given up cannot be executed by another
 	// process later (contract section 7).
 	SingleProcess bool
-	Boot          string  // names this process in the journal
-	Journal       Journal // nil: nothing is stored
+	Boot          string        // names this process in the journal
+	CallLimit     time.Duration // how long a call waits for its turn or for the journal; 0: 15 s
+	Journal       Journal       // nil: nothing is stored
 }
+
+// callLimit is longer than the journal is patient with the end of a run.
+const callLimit = 15 * time.Second
 
 // Store implements store.Store in memory. Methods are safe for concurrent use.
 type Store struct {
@@ -47,6 +51,9 @@ func New(o Options) *Store {
 	}
 	if o.Random == nil {
 		o.Random = randomText
+	}
+	if o.CallLimit == 0 {
+		o.CallLimit = callLimit
 	}
 	if o.Limits == (store.Limits{}) {
 		o.Limits = store.DefaultLimits()
@@ -130,14 +137,8 @@ func (st *Store) take(ctx context.Context, sid string) (*session, int64, error) 
 		if err != nil {
 			return nil, 0, err
 		}
-		select {
-		case s.turn <- struct{}{}:
-		default:
-			select {
-			case s.turn <- struct{}{}:
-			case <-ctx.Done():
-				return nil, 0, fmt.Errorf("%w: session is busy: %w", store.ErrUnavailable, context.Cause(ctx))
-			}
+		if err := st.line(ctx, s); err != nil {
+			return nil, 0, err
 		}
 		if s.gone {
 			<-s.turn
@@ -153,6 +154,23 @@ func (st *Store) take(ctx context.Context, sid string) (*session, int64, error) 
 		s.used = now
 		st.expire(s, now)
 		return s, now, nil
+	}
+}
+
+// line waits for the turn of a session.
+func (st *Store) line(ctx context.Context, s *session) error {
+	select {
+	case s.turn <- struct{}{}:
+		return nil
+	default:
+	}
+	ctx, cancel := context.WithTimeout(ctx, st.opts.CallLimit)
+	defer cancel()
+	select {
+	case s.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%w: session is busy: %w", store.ErrUnavailable, context.Cause(ctx))
 	}
 }
 
