@@ -117,6 +117,17 @@ var crashPoints = map[string]crashPoint{
 		},
 		rerun(false),
 	},
+	"running, without ph=sent before": {
+		func(v *victim) {
+			submit(v.T, v.st, "s", "q1", store.Started)
+			v.dieAt(afterCommit)
+			b := batch("s", "run-q1", 1)
+			b.Patch.Phase = store.PhaseRunning
+			appendOK(v.T, v.st, b)
+			v.Fatal("the phase was not stored before the answer")
+		},
+		rerun(false),
+	},
 	"mid-run, text behind the checkpoint": {
 		func(v *victim) {
 			submit(v.T, v.st, "s", "q1", store.Started)

@@ -71,11 +71,11 @@ func (ch *change) events(b *store.Batch) {
 func (ch *change) patch(b *store.Batch) {
 	p := &b.Patch
 	if p.Phase != "" && p.Phase != ch.next.Phase {
-		ch.next.Phase = p.Phase
 		ch.level = max(ch.level, soon)
-		if p.Phase != store.PhaseRunning {
+		if ch.next.Phase == store.PhaseStarting {
 			ch.level = durable
 		}
+		ch.next.Phase = p.Phase
 	}
 	if p.WireID != "" {
 		ch.next.WireID = p.WireID
