@@ -30,7 +30,7 @@ func main() {
 	flag.BoolVar(&o.short, "short", false, "one short round: shows that everything works, figures are rough")
 	flag.BoolVar(&o.pin, "pin", canPin(), "pin server and generator to a core each (taskset)")
 	flag.IntVar(&o.idle, "idle", 0, "idle connections of b1 (default 10000, with -short 2000)")
-	flag.StringVar(&o.profiles, "profile", "", "write CPU profiles of our servers into this directory; figures then include the profiler")
+	flag.StringVar(&o.profiles, "profile", "", "write CPU and heap profiles of the Go servers into this directory; figures then include the profiler")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

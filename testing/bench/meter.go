@@ -29,6 +29,7 @@ const (
 	startTime   = "start"    // ms
 	connectRate = "connects" // connections a second
 	perEvent    = "merged"   // deltas in one event
+	strangers   = "others"   // percent of one core that programs beside ours used
 	load        = "load"     // percent of one core that generator and gateway used
 )
 
@@ -36,7 +37,7 @@ const (
 type target struct {
 	*process
 	gateway *process // nil if the scenario needs none
-	profile string   // file for a CPU profile of the server, empty for none
+	profile string   // path of the server's profiles without their endings, empty for none
 }
 
 func (t *target) stop() {
@@ -50,6 +51,7 @@ func (t *target) stop() {
 type meter struct {
 	server usage
 	others []usage // generator and gateway
+	busy   time.Duration
 	start  time.Time
 }
 
@@ -66,8 +68,12 @@ func startMeter(t *target) (*meter, error) {
 		}
 		m.others = append(m.others, u)
 	}
-	server, err := usageOf(t.pid)
-	m.server, m.start = server, time.Now()
+	var err error
+	if m.server, err = usageOf(t.pid); err != nil {
+		return nil, err
+	}
+	m.busy, err = busyTime()
+	m.start = time.Now()
 	return m, err
 }
 
@@ -89,6 +95,11 @@ func (m *meter) stop(into measurement, n int64) error {
 		}
 		others += used
 	}
+	busy, err := busyTime()
+	if err != nil {
+		return err
+	}
+	into[strangers] = 100 * max(0, busy-m.busy-server-others).Seconds() / elapsed.Seconds()
 	into[cpuPerUnit] = float64(server.Microseconds()) / float64(n)
 	into[perSecond] = float64(n) / elapsed.Seconds()
 	into[load] = 100 * others.Seconds() / elapsed.Seconds()
@@ -109,8 +120,8 @@ func window(ctx context.Context, t *target, d time.Duration, counter *atomic.Int
 	return errors.Join(m.stop(into, counter.Load()-before), profiled())
 }
 
-// startProfile records a CPU profile for whole seconds, at least one, if one is
-// wanted; the result waits for it.
+// startProfile records a CPU profile for whole seconds, at least one, and a heap
+// profile after it, if they are wanted; the result waits for them.
 func (t *target) startProfile(ctx context.Context, d time.Duration) (done func() error) {
 	if t.profile == "" {
 		return func() error { return nil }
@@ -121,9 +132,18 @@ func (t *target) startProfile(ctx context.Context, d time.Duration) (done func()
 		if err != nil {
 			return fmt.Errorf("profile: %w", err)
 		}
-		return os.WriteFile(t.profile, profile, 0o644)
+		return os.WriteFile(t.profile+".cpu.pprof", profile, 0o644)
 	})
-	return group.Wait
+	return func() error { return errors.Join(group.Wait(), t.writeHeap(ctx)) }
+}
+
+// writeHeap records what is in use and what has been allocated so far.
+func (t *target) writeHeap(ctx context.Context) error {
+	profile, err := fetch(ctx, t.debug+"heap?gc=1")
+	if err != nil {
+		return fmt.Errorf("heap profile: %w", err)
+	}
+	return os.WriteFile(t.profile+".heap.pprof", profile, 0o644)
 }
 
 func wait(ctx context.Context, d time.Duration) error {

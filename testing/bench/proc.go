@@ -112,3 +112,33 @@ func (u usage) since() (time.Duration, error) {
 	now, err := cpuTime(u.pid)
 	return now - u.start, err
 }
+
+// busyTime is the time that all cores together have worked, for anybody.
+func busyTime() (time.Duration, error) {
+	stat, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0, err
+	}
+	return parseBusy(stat)
+}
+
+// parseBusy adds the first line up: user, nice, system, idle, iowait, irq,
+// softirq, steal; guests are part of user.
+func parseBusy(stat []byte) (time.Duration, error) {
+	line, _, _ := bytes.Cut(stat, []byte{'\n'})
+	fields := bytes.Fields(line)
+	if len(fields) < 9 || string(fields[0]) != "cpu" {
+		return 0, fmt.Errorf("unexpected first line of /proc/stat: %q", line)
+	}
+	var ticks int64
+	for i, field := range fields[1:9] {
+		n, err := strconv.ParseInt(string(field), 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("first line of /proc/stat: %w", err)
+		}
+		if i != 3 && i != 4 {
+			ticks += n
+		}
+	}
+	return time.Duration(ticks) * time.Second / ticksPerSecond, nil
+}

@@ -44,7 +44,7 @@ func (r results) add(name string, m measurement) {
 type runner struct {
 	rounds   int
 	pin      bool
-	profiles string // directory for CPU profiles of our servers, empty for none
+	profiles string // directory for profiles of the Go servers, empty for none
 	progress io.Writer
 }
 
@@ -82,7 +82,7 @@ func (r runner) measure(ctx context.Context, s scenario, side side, core int) (m
 	defer t.stop()
 	if r.profiles != "" && t.debug != "" {
 		name := strings.NewReplacer(" ", "_", "/", "_", ",", "").Replace(s.id + "_" + s.title + "_" + side.name)
-		t.profile = filepath.Join(r.profiles, name+".pprof")
+		t.profile = filepath.Join(r.profiles, name)
 	}
 	m, err := side.measure(ctx, t)
 	if err != nil {

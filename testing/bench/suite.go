@@ -71,7 +71,7 @@ func idle(b *binaries, s sizes) scenario {
 			info(edgeName, connectRate, "connects/s", ""),
 			info(edgeName, baseMemory, "idle process", "MB"),
 			info(edgeName, startTime, "start", "ms"),
-			generatorLoad(edgeName), generatorLoad(nodeName),
+			disturbance(edgeName, nodeName),
 		},
 	}
 }
@@ -94,6 +94,7 @@ func echo(b *binaries, s sizes, size, connections int) scenario {
 			compare(latencyP50, "round trip p50", "ms", budget{}),
 			compare(latencyP99, "round trip p99", "ms", budget{}),
 			selfCheck(socketName),
+			disturbance(socketName, nodeName),
 			generatorLoad(socketName), generatorLoad(nodeName),
 		},
 	}
@@ -121,6 +122,7 @@ func relay(b *binaries, s sizes) scenario {
 			compare(perEvent, "deltas/event", "", budget{}),
 			compare(perSecond, "deltas/s", "", budget{}),
 			selfCheck(edgeName),
+			disturbance(edgeName, proxyName),
 			generatorLoad(edgeName), generatorLoad(proxyName),
 		},
 	}

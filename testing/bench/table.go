@@ -11,6 +11,7 @@ import (
 
 const (
 	selfTolerance  = 0.05 // a server that differs more from itself makes a run void
+	strangerLimit  = 20   // percent of a core
 	loadLimit      = 90   // percent of the generator's core
 	absentFromCell = "-"
 )
@@ -64,10 +65,16 @@ type row struct {
 	budget              budget
 	self                bool // the peer is the same server: check the run
 	generator           bool // the load of the generator: warn
+	strangers           bool // the time of other programs: warn
 }
 
 func selfCheck(name string) row {
 	return row{ours: name + again, peer: name, metric: cpuPerUnit, label: "check: CPU of a second run", unit: "µs", self: true}
+}
+
+// disturbance shows what other programs took from the cores meanwhile.
+func disturbance(ours, peer string) row {
+	return row{ours: ours, peer: peer, metric: strangers, label: "check: other programs", unit: "%", strangers: true}
 }
 
 func generatorLoad(name string) row {
@@ -136,6 +143,8 @@ func (r row) verdict(value, ratio float64) string {
 		return "VOID"
 	case r.self:
 		return "ok"
+	case r.strangers && value > strangerLimit:
+		return "disturbed: rates and delays do not count"
 	case r.generator && value > loadLimit:
 		return "saturated: rates and delays do not count"
 	}
