@@ -108,6 +108,8 @@ test('a failure is shown and the chat goes on (CR-40)', async () => {
   const page = await use.open();
   await say(page, '[[fail 500]]');
   await page.getByTestId('error').getByText('Upstream 500').waitFor();
+  await page.reload();
+  await page.getByTestId('notice').getByText('This message was not answered').waitFor();
   await say(page, 'again');
   await page.getByTestId('transcript').getByText('echo: again').waitFor();
 });

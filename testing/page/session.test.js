@@ -206,9 +206,16 @@ test('a stored answer tells that it was stopped or failed', () => {
   assert.deepEqual(shown(loaded([assistant(1, 'half', { finish_reason: 'aborted' }), assistant(2, 'x', { finish_reason: 'error' }), assistant(3, 'y', { finish_reason: 'stop' })])), ['assistant:half', 'notice:Stopped', 'assistant:x', 'notice:The run failed at this point', 'assistant:y']);
 });
 
+test('resumed: a message whose run left nothing is marked, a running or answered one is not', () => {
+  const rows = [user(1, 'lost'), user(2, 'answered'), assistant(3, 'yes'), user(4, 'last')];
+  const note = 'notice:This message was not answered';
+  assert.deepEqual(shown(loaded(rows)), ['user:lost', note, 'user:answered', 'assistant:yes', 'user:last', note]);
+  assert.deepEqual(shown(loaded(rows, { isWorking: true })), ['user:lost', note, 'user:answered', 'assistant:yes', 'user:last']);
+});
+
 test('older rows go before the transcript, without doubles', () => {
-  const state = prepend(loaded([user(5, 'five')], { hasMoreBefore: true }), [user(3, 'three'), assistant(4, 'four'), user(5, 'five')], false);
-  assert.deepEqual(shown(state), ['user:three', 'assistant:four', 'user:five']);
+  const state = prepend(loaded([user(5, 'five'), assistant(6, 'six')], { hasMoreBefore: true }), [user(3, 'three'), assistant(4, 'four'), user(5, 'five'), assistant(6, 'six')], false);
+  assert.deepEqual(shown(state), ['user:three', 'assistant:four', 'user:five', 'assistant:six']);
   assert.deepEqual([state.oldest, state.hasMore], [3, false]);
 });
 

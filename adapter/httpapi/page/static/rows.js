@@ -60,6 +60,18 @@ export function itemsOf(rows, working = false) {
   return items.map((item, i) => (item.state === 'running' && i < last ? { ...item, state: 'stopped' } : item));
 }
 
+/**
+ * markUnanswered says where a run left nothing behind: it failed, was stopped before its first word, or was lost
+ * with the server. The transcript keeps only the message then.
+ */
+export function markUnanswered(items, working) {
+  return items.flatMap((item, i) => {
+    const next = items[i + 1];
+    const unanswered = item.kind === 'user' && (next ? next.kind === 'user' : !working);
+    return unanswered ? [item, { key: `${item.key}-unanswered`, kind: 'notice', text: 'This message was not answered' }] : [item];
+  });
+}
+
 /** toolItem is a tool card at its start; the caller adds the key. */
 export function toolItem(id, name, args, preview) {
   return { kind: 'tool', id, name, arguments: args, preview: preview || previewOf(args), state: 'running' };

@@ -6,7 +6,7 @@
 // state.queue    messages that wait for the current run
 // An item is replaced, never changed, so a view can compare by identity.
 
-import { itemsOf, lastUserIndex, textOf, toolItem } from './rows.js';
+import { itemsOf, lastUserIndex, markUnanswered, textOf, toolItem } from './rows.js';
 
 /** newSession is the state of a chat nothing is known about yet. */
 export function newSession(id, profile = 'default') {
@@ -65,7 +65,7 @@ function resumed(state, payload) {
   let next = {
     ...state,
     loaded: true,
-    items: itemsOf(rows, working),
+    items: markUnanswered(itemsOf(rows, working), working),
     pending: unconfirmed(state, rows, queue),
     oldest: rows[0]?.id,
     hasMore: Boolean(payload.hasMoreBefore),
