@@ -15,7 +15,8 @@ const (
 	batchBytes      = 64 << 10
 	checkpointAfter = 256
 	checkpointBytes = 128 << 10
-	checkpointEvery = time.Second // what a killed process may lose of a text (contract section 7)
+	checkpointEvery = 5 * time.Second
+	keepEvery       = time.Second
 )
 
 type pendingKind int
@@ -137,11 +138,11 @@ func (w *writer) flushWith(p store.Patch) error {
 	return err
 }
 
-// keep covers text by a checkpoint within checkpointEvery, also while the upstream
-// is silent, and renews the lease.
+// keep covers text by a checkpoint also while the upstream is silent, and renews
+// the lease.
 func (w *writer) keep() {
 	defer close(w.done)
-	tick := time.NewTicker(checkpointEvery)
+	tick := time.NewTicker(keepEvery)
 	defer tick.Stop()
 	for {
 		select {

@@ -146,6 +146,7 @@ var crashPoints = map[string]crashPoint{
 			if res.Rerun || string(res.Checkpoint) != "text so far" {
 				t.Fatalf("rerun %v, checkpoint %q", res.Rerun, res.Checkpoint)
 			}
+			logged(t, &res)
 			if got := rowsOf(t, st, "s"); got != "1:text of q1|2:tool" {
 				t.Fatalf("rows: %s", got)
 			}
@@ -339,5 +340,24 @@ func found(t *testing.T, st *Store, ended int) {
 	res, err := st.TakeOver(context.Background(), store.TakeOverArgs{SID: "s", Token: "tok2", Node: "n", TTL: time.Minute})
 	if err != nil || res.Code != store.Resumed || !res.Rerun {
 		t.Fatalf("TakeOver: %+v, %v", res, err)
+	}
+}
+
+// logged checks that what was logged behind the checkpoint is there, in one chain.
+func logged(t *testing.T, res *store.TakeOverResult) {
+	t.Helper()
+	if len(res.Entries) == 0 {
+		t.Fatal("the text behind the checkpoint is lost")
+	}
+	at := store.Origin
+	for i := range res.Entries {
+		e := &res.Entries[i]
+		if e.Prev != at.Stamp || e.Offset != at.Offset+1 || len(e.Payload) == 0 || e.Run != res.Session.Run.Run {
+			t.Fatalf("entry %d behind %v: %+v", i, at, e)
+		}
+		at = e.Position()
+	}
+	if res.Session.Head != at {
+		t.Fatalf("head %v, last entry %v", res.Session.Head, at)
 	}
 }

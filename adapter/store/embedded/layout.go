@@ -24,13 +24,14 @@ var (
 	bucketLedger   = []byte("ledger")   // sid 0 ledger key → ledger record
 	bucketActive   = []byte("active")   // sid → item of the active run
 	bucketFold     = []byte("fold")     // sid → checkpoint of the active run
+	bucketLog      = []byte("log")      // sid 0 offset → entries of the active run behind the checkpoint
 	bucketBusy     = []byte("busy")     // sid → nothing: an active run or a queue
 	bucketActivity = []byte("activity") // time, sid → what lists select by
 	keyLayout      = []byte("layout")
 )
 
 var buckets = [][]byte{
-	bucketRoot, bucketRows, bucketQueue, bucketLedger, bucketActive, bucketFold, bucketBusy, bucketActivity,
+	bucketRoot, bucketRows, bucketQueue, bucketLedger, bucketActive, bucketFold, bucketLog, bucketBusy, bucketActivity,
 }
 
 func prefixOf(sid string) []byte { return append([]byte(sid), 0) }

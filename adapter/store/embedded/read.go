@@ -62,6 +62,14 @@ func loadParts(tx *bolt.Tx, sid string, img *memory.Image) error {
 		}
 	}
 	img.Checkpoint = bytes.Clone(tx.Bucket(bucketFold).Get([]byte(sid)))
+	err = each(tx.Bucket(bucketLog), prefix, func(_, v []byte) error {
+		entries, err := decodeLog(v)
+		img.Log = append(img.Log, entries...)
+		return err
+	})
+	if err != nil {
+		return err
+	}
 	if (img.Root.Run != "") != (img.Active != nil) || img.Root.QueueLength != len(img.Queue) {
 		return errRecord
 	}

@@ -135,3 +135,49 @@ func decodeRow(id int64, b []byte) (store.Row, error) {
 	r.Role, r.Time, r.Run, r.QID = h.Role, h.Time, h.Run, h.QID
 	return r, nil
 }
+
+// entryHead is the head of a log entry. Offsets and stamps are not kept: they
+// belong to the process that gave them.
+type entryHead struct {
+	Kind        store.Kind `json:"k"`
+	Name        string     `json:"n,omitempty"`
+	Time        int64      `json:"at"`
+	Run         string     `json:"run,omitempty"`
+	Except      string     `json:"c,omitempty"`
+	QueueLength int        `json:"ql,omitempty"`
+	QueueIDs    []string   `json:"ids,omitempty"`
+	Dequeued    string     `json:"dq,omitempty"`
+	QID         string     `json:"qid,omitempty"`
+	Row         int64      `json:"row,omitempty"`
+}
+
+func encodeLog(entries []store.Entry) ([]byte, error) {
+	heads := make([]entryHead, len(entries))
+	payloads := make([][]byte, len(entries))
+	for i := range entries {
+		e := &entries[i]
+		heads[i] = entryHead{e.Kind, e.Name, e.Time, e.Run, e.Except, e.QueueLength, e.QueueIDs, e.Dequeued, e.QID, e.Row}
+		payloads[i] = e.Payload
+	}
+	return encode(heads, payloads...)
+}
+
+func decodeLog(b []byte) ([]store.Entry, error) {
+	h, _, err := part(b)
+	if err != nil {
+		return nil, err
+	}
+	var heads []entryHead
+	if err := json.Unmarshal(h, &heads); err != nil {
+		return nil, fmt.Errorf("%w: %w", errRecord, err)
+	}
+	entries := make([]store.Entry, len(heads))
+	payloads := make([]*[]byte, len(heads))
+	for i, h := range heads {
+		e := &entries[i]
+		e.Kind, e.Name, e.Time, e.Run, e.Except = h.Kind, h.Name, h.Time, h.Run, h.Except
+		e.QueueLength, e.QueueIDs, e.Dequeued, e.QID, e.Row = h.QueueLength, h.QueueIDs, h.Dequeued, h.QID, h.Row
+		payloads[i] = &e.Payload
+	}
+	return entries, decode(b, &heads, payloads...)
+}

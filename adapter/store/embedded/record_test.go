@@ -46,7 +46,11 @@ func FuzzDecode(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	for _, s := range [][]byte{seed, root, row, nil, {0}, {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01}} {
+	entries, err := encodeLog([]store.Entry{{NewEntry: store.NewEntry{Kind: store.KindEvent, Name: "n", Payload: []byte("{}")}, Run: "r"}, {QueueIDs: []string{"q"}}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, s := range [][]byte{seed, root, row, entries, nil, {0}, {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01}} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -69,6 +73,10 @@ func FuzzDecode(f *testing.F) {
 		if r, err := decodeRoot(b); err == nil {
 			enc, err := encode(r)
 			again(enc, err, func(e []byte) error { _, err := decodeRoot(e); return err })
+		}
+		if l, err := decodeLog(b); err == nil {
+			enc, err := encodeLog(l)
+			again(enc, err, func(e []byte) error { _, err := decodeLog(e); return err })
 		}
 		if r, err := decodeLedger(b); err == nil {
 			enc, err := encode(r)

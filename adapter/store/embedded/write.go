@@ -49,6 +49,7 @@ func write(tx *bolt.Tx, d *memory.Delta) error {
 	if d.Drop {
 		w.remove(bucketActive, sid)
 		w.remove(bucketFold, sid)
+		w.removeAll(bucketLog, prefix)
 		return w.err
 	}
 	for i := range d.Rows {
@@ -109,7 +110,8 @@ func (w *writer) ledger(d *memory.Delta) {
 	}
 }
 
-// active stores the item and the checkpoint of the active run.
+// active stores the item, the checkpoint and the log of the active run. The log
+// comes in few large records, since it is only ever read as a whole.
 func (w *writer) active(d *memory.Delta) {
 	sid := []byte(d.SID)
 	if d.ActiveSet {
@@ -117,6 +119,11 @@ func (w *writer) active(d *memory.Delta) {
 	}
 	if d.FoldSet {
 		w.optional(bucketFold, sid, d.Checkpoint != nil, func() ([]byte, error) { return d.Checkpoint, nil })
+		w.removeAll(bucketLog, prefixOf(d.SID))
+	}
+	if len(d.Log) > 0 {
+		b, err := encodeLog(d.Log)
+		w.put(bucketLog, numberKey(d.SID, d.Log[0].Offset), b, err)
 	}
 }
 

@@ -246,7 +246,7 @@ func (ch *change) apply() {
 	}
 	s.state = ch.next
 	if ch.reset {
-		s.log = nil
+		s.log, s.logged = nil, 0
 	}
 	s.log = append(s.log, ch.log...)
 	if n := ch.trim - ch.firstOffset(); n >= 0 && len(s.log) > 0 {
@@ -267,7 +267,7 @@ func (ch *change) apply() {
 		s.checkpoint = ch.fold
 	}
 	if ch.drop {
-		s.ledger, s.rows, s.log, s.checkpoint = ledger{}, nil, nil, nil
+		s.ledger, s.rows, s.log, s.checkpoint, s.logged = ledger{}, nil, nil, nil, 0
 	}
 }
 

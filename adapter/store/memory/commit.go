@@ -24,7 +24,8 @@ func (st *Store) commit(ctx context.Context, ch *change) error {
 	ctx, cancel := context.WithTimeout(ctx, st.opts.CallLimit)
 	defer cancel()
 	done, caller := make(chan error, 1), ch.caller
-	st.opts.Journal.Commit(ch.delta(), ch.patient, func(err error) { done <- st.stored(ch, err) })
+	d := ch.delta()
+	st.opts.Journal.Commit(d, ch.patient, func(err error) { done <- st.stored(ch, d, err) })
 	select {
 	case err := <-done:
 		return err
@@ -54,7 +55,7 @@ func (ch *change) wonForCaller() {
 }
 
 // stored ends the turn of a durable change.
-func (st *Store) stored(ch *change, err error) error {
+func (st *Store) stored(ch *change, d *Delta, err error) error {
 	s := ch.s
 	if err != nil && ch.degrade == nil {
 		st.release(s)
@@ -65,7 +66,7 @@ func (st *Store) stored(ch *change, err error) error {
 		s.dirty.full = true
 		s.dirty.revision++
 	} else {
-		s.rows = nil
+		s.rows, s.logged = nil, d.logged
 		s.dirty = pending{revision: s.dirty.revision, stored: s.dirty.revision}
 	}
 	s.mu.Unlock()
@@ -94,10 +95,13 @@ func (st *Store) settle(ch *change) {
 	ch.apply()
 	if ch.level == soon && st.opts.Journal != nil {
 		s.mu.Lock()
+		known := s.dirty.any()
 		s.dirty.revision++
 		s.dirty.checkpoint = s.dirty.checkpoint || ch.folded
 		s.mu.Unlock()
-		st.fellBehind(s)
+		if !known {
+			st.fellBehind(s)
+		}
 	}
 	ch.announce()
 	st.release(s)

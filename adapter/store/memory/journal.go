@@ -31,6 +31,7 @@ type Image struct {
 	Ledger     map[string]*LedgerRecord
 	Active     *store.Item
 	Checkpoint []byte
+	Log        []store.Entry // of the active run, behind the checkpoint
 }
 
 // QueuedItem is a waiting item with its place in the order.
@@ -55,10 +56,13 @@ type Delta struct {
 	Active     *store.Item
 	ActiveSet  bool
 	Checkpoint []byte
-	FoldSet    bool
+	FoldSet    bool // Checkpoint replaces the former one and the log stored behind that
+	// Log is what the log of a busy session has got since the last delta.
+	Log []store.Entry
 
 	session  *session
 	revision uint64
+	logged   int64
 }
 
 // delta describes a change together with all that the journal is behind with.
@@ -93,7 +97,22 @@ func (ch *change) delta() *Delta {
 	if s.dirty.full {
 		d.complete(s, ch.queue)
 	}
+	d.addLog(s, ch.next.Covered)
 	return d
+}
+
+// addLog adds the entries that the journal does not have. Those of the change
+// under way follow with the next delta: a checkpoint or a run begun by it covers
+// all there are.
+func (d *Delta) addLog(s *session, covered int64) {
+	from := s.logged
+	if d.FoldSet {
+		from = covered
+	}
+	d.logged = max(from, s.Head.Offset)
+	if s.Run != "" {
+		d.Log = entriesAfter(s.log, from)
+	}
 }
 
 // complete turns d into a full image.
@@ -170,6 +189,7 @@ func (s *session) pendingDelta() *Delta {
 		d.Ledger, d.Active = make(map[string]*LedgerRecord, len(s.ledger.records)), s.active
 		d.complete(s, s.queue)
 	}
+	d.addLog(s, s.Covered)
 	return d
 }
 
@@ -188,6 +208,7 @@ func (st *Store) Stored(deltas []*Delta) {
 			s.dirty.full, s.dirty.wipe = false, false
 		}
 		s.dirty.stored = max(s.dirty.stored, d.revision)
+		s.logged = max(s.logged, d.logged)
 		clean := !s.dirty.any()
 		s.mu.Unlock()
 		if clean {

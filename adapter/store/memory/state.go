@@ -131,6 +131,7 @@ type session struct {
 	ledger     ledger
 	active     *store.Item // item of the active run
 	checkpoint []byte
+	logged     int64 // offset up to which the journal has the log behind the checkpoint
 
 	subs    map[*subscription]struct{}
 	used    int64 // time of the last turn

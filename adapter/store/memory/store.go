@@ -212,7 +212,7 @@ func (st *Store) load(ctx context.Context, s *session) error {
 	}
 	s.Root = *img.Root
 	if s.Boot != st.opts.Boot {
-		s.Boot, s.Head, s.Covered = st.opts.Boot, store.Origin, 0
+		s.newChain(st.opts.Boot, st.random(6), img.Log)
 	}
 	for _, q := range img.Queue {
 		s.queue = append(s.queue, queued{q.Seq, q.Item})
@@ -220,6 +220,18 @@ func (st *Store) load(ctx context.Context, s *session) error {
 	s.ledger = loadLedger(img.Ledger)
 	s.active, s.checkpoint = img.Active, img.Checkpoint
 	return nil
+}
+
+// newChain begins the log anew in another process. What was logged of the active
+// run stays in it, as far as no checkpoint covers it, at offsets of the new chain.
+func (s *session) newChain(boot, stamp string, entries []store.Entry) {
+	s.Boot, s.Head, s.Covered = boot, store.Origin, 0
+	for i, e := range entries {
+		e.Offset, e.Stamp, e.Prev = s.Head.Offset+1, store.EntryStamp(stamp, i), s.Head.Stamp
+		s.log = append(s.log, e)
+		s.Head = e.Position()
+	}
+	s.dirty.checkpoint = true // the journal has them at offsets of the old one
 }
 
 func loadError(err error) error {
