@@ -56,7 +56,7 @@ func (l idleLoad) measure(ctx context.Context, t *target) (measurement, error) {
 		return nil, err
 	}
 	if lost := crowd.lost.Load(); lost > 0 {
-		return nil, fmt.Errorf("%d of %d idle connections were lost", lost, l.connections)
+		return nil, fmt.Errorf("%d of %d idle connections were lost, one of them by: %w", lost, l.connections, *crowd.cause.Load())
 	}
 	m[residentPer] = float64(after.resident-before.resident) / n / 1e3
 	m[peakPer] = float64(after.peak-before.resident) / n / 1e3
@@ -70,6 +70,7 @@ func (l idleLoad) measure(ctx context.Context, t *target) (measurement, error) {
 // connection does.
 type crowd struct {
 	heartbeats, lost atomic.Int64
+	cause            atomic.Pointer[error] // of the last loss
 	leaving          atomic.Bool
 	readers          sync.WaitGroup
 
@@ -111,12 +112,13 @@ func (c *crowd) add(addr, namespace string) error {
 func (c *crowd) sit(w *wire) {
 	for {
 		// A server pings every few seconds; silence is a loss.
-		err := w.SetDeadline(time.Now().Add(dialTimeout))
+		err := w.SetDeadline(time.Now().Add(pingInterval + patience))
 		if err == nil {
 			_, err = w.next()
 		}
 		if err != nil {
 			if !c.leaving.Load() {
+				c.cause.Store(&err)
 				c.lost.Add(1)
 			}
 			return

@@ -9,9 +9,14 @@ import (
 	"time"
 )
 
-// pingInterval is shorter than in production: a window of seconds has to see
-// heartbeats.
-const pingInterval = 3 * time.Second
+const (
+	// pingInterval is shorter than in production: a window of seconds has to see
+	// heartbeats.
+	pingInterval = 5 * time.Second
+	// patience is how long servers and generator wait for each other: a machine
+	// that has other work as well makes a run slow and not wrong.
+	patience = time.Minute
+)
 
 // The servers by the names of the table.
 const (
@@ -31,7 +36,7 @@ func (b *binaries) startSocket(ctx context.Context, core int) (*target, error) {
 		return nil, err
 	}
 	p, err := launch(ctx, core, addr, b.dir, b.socket, "-port", portOf(addr), "-debug",
-		"-ping-interval", pingInterval.String(), "-ping-timeout", dialTimeout.String(), "-connect-timeout", dialTimeout.String())
+		"-ping-interval", pingInterval.String(), "-ping-timeout", patience.String(), "-connect-timeout", patience.String())
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +50,7 @@ func (b *binaries) startNode(ctx context.Context, core int) (*target, error) {
 		return nil, err
 	}
 	p, err := launch(ctx, core, addr, b.dir, "node", "--expose-gc", filepath.Join(b.node, "server.js"),
-		portOf(addr), strconv.FormatInt(pingInterval.Milliseconds(), 10))
+		portOf(addr), milliText(pingInterval), milliText(patience))
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +143,7 @@ func (b *binaries) launchCaddy(ctx context.Context, core int, site, gateway stri
 		return nil, err
 	}
 	file := filepath.Join(home, "Caddyfile")
-	text := fmt.Sprintf(site, admin, filepath.Join(home, "data"), gateway, gatewayKey, pingInterval, dialTimeout, addr)
+	text := fmt.Sprintf(site, admin, filepath.Join(home, "data"), gateway, gatewayKey, pingInterval, patience, addr)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
@@ -149,5 +154,7 @@ func (b *binaries) launchCaddy(ctx context.Context, core int, site, gateway stri
 	p.debugAt(admin)
 	return p, nil
 }
+
+func milliText(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
 func portOf(addr string) string { return addr[len("127.0.0.1:"):] }

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	dialTimeout = 20 * time.Second
+	dialTimeout = 30 * time.Second
 	maxMessage  = 16 << 20
 )
 

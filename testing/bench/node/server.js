@@ -1,9 +1,9 @@
 // The peer: a plain socket.io server, WebSocket only, without compression.
-// node --expose-gc server.js PORT PING_INTERVAL_MS
+// node --expose-gc server.js PORT PING_INTERVAL_MS PING_TIMEOUT_MS
 import { createServer } from "node:http";
 import { Server } from "socket.io";
 
-const [port, pingInterval] = process.argv.slice(2).map(Number);
+const [port, pingInterval, pingTimeout] = process.argv.slice(2).map(Number);
 
 const http = createServer((request, response) => {
   if (request.url === "/gc") {
@@ -19,7 +19,7 @@ const io = new Server(http, {
   perMessageDeflate: false,
   serveClient: false,
   pingInterval,
-  pingTimeout: 20_000,
+  pingTimeout,
 });
 
 io.on("connection", (socket) => {
