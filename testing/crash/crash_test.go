@@ -82,6 +82,9 @@ func TestKilledInMidRun(t *testing.T) {
 	if len(words) < 50 || words[0] != "word1" || words[len(words)-1] != "word"+strconv.Itoa(len(words)) {
 		t.Errorf("the partial answer has %d words, from %.20q", len(words), rows[1])
 	}
+	if answer := resumed.Payload["messages"].([]any)[1].(map[string]any); answer["finish_reason"] != "error" {
+		t.Errorf("the partial answer does not say that it was cut off: %v", answer)
+	}
 	if resumed.Payload["isWorking"] != true || resumed.Number("queueLength") != 1 {
 		t.Errorf("after the restart: %v", resumed.Payload)
 	}
@@ -99,8 +102,8 @@ func TestKilledInMidRun(t *testing.T) {
 	}
 }
 
-// A client that comes back learns that its run has failed, though that happened
-// before the edge took connections again (RES-03).
+// A client that got no ending asks by sending its message again: it learns that the
+// run has failed, and nothing runs twice (RES-03, QUE-04).
 func TestTheOrphanIsReported(t *testing.T) {
 	gateway, edge := start(t)
 	first := chat.Dial(t, edge.URL, token)
@@ -110,16 +113,21 @@ func TestTheOrphanIsReported(t *testing.T) {
 	restart(t, edge, first)
 
 	second := chat.Dial(t, edge.URL, token)
-	resumed := second.Resume("s1")
-	if resumed.Payload["isWorking"] != false {
-		t.Fatalf("still busy: %v", resumed.Payload)
+	second.Run("s1", "q1", "[[hold]]")
+	events := second.Until("run.failed", "run.completed")
+	failed := events[len(events)-1]
+	if failed.Name != "run.failed" || failed.Text("error") == "" || failed.Text("session_id") != "s1" {
+		t.Errorf("sent again:\n%s", chat.List(events))
 	}
-	second.Emit("resume", map[string]any{"session_id": "marker"})
-	events := second.UntilThat("the marker", func(e chat.Event) bool { return e.Name == "resumed" && e.Text("session_id") == "marker" })
-	t.Logf("resumed %v\nthen\n%s", resumed.Payload, chat.List(events))
+	if resumed := second.Resume("s1"); resumed.Payload["isWorking"] != false || chat.Rows(resumed)[0] != "user: [[hold]]" {
+		t.Errorf("after the failure: %v", resumed.Payload)
+	}
 	second.Run("s1", "q2", "next")
 	if text := chat.TextOf(second.Until("run.completed")); text != "echo: next" {
 		t.Errorf("the next run: %q", text)
+	}
+	if turns := gateway.Turns(); len(turns) != 2 {
+		t.Errorf("%d turns were sent, want 2", len(turns))
 	}
 }
 
@@ -145,7 +153,7 @@ func TestNeverSentIsRunAgain(t *testing.T) {
 
 	second := chat.Dial(t, edge.URL, token)
 	if resumed := second.Resume("s1"); resumed.Payload["isWorking"] == true {
-		second.Until("run.completed")
+		second.Until("run.completed", "run.failed")
 	}
 	want := []string{"user: patience", "assistant: echo: patience"}
 	if rows := chat.Rows(second.Resume("s1")); !slices.Equal(rows, want) {
