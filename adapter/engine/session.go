@@ -42,6 +42,7 @@ type session struct {
 	members map[Socket]*member
 	runner  *runner
 	queue   queueCache
+	latest  store.Entry // the own entry being delivered; kept here to be used again
 }
 
 // member is one socket that follows the session.

@@ -122,12 +122,12 @@ func (s *session) deliverBatch(entries []store.NewEntry, b *store.Batch, res *st
 	}
 	prev := res.Before
 	for i := range entries {
-		en := store.Entry{
+		s.latest = store.Entry{
 			NewEntry: entries[i], Offset: prev.Offset + 1, Stamp: store.EntryStamp(b.Stamp, i), Prev: prev.Stamp,
 			Time: res.Time, Run: b.Run, QueueLength: res.QueueLength,
 		}
-		s.deliver(&en)
-		prev = en.Position()
+		s.deliver(&s.latest)
+		prev = s.pos
 	}
 }
 

@@ -61,7 +61,7 @@ type writer struct {
 
 	// Of whoever holds the turn.
 	turn      chan struct{} // capacity 1
-	events    []store.NewEntry
+	batch     store.Batch
 	written   time.Time // last word of the store
 	gone      bool      // the run is not ours any more
 	uncovered int       // events behind the last checkpoint, and their bytes
@@ -257,9 +257,10 @@ func (w *writer) heed(res store.OwnerResult, err error) error {
 // split or encoded again.
 func (w *writer) build(batch []pending, patch store.Patch) *store.Batch {
 	r := w.r
-	b := &store.Batch{
+	b := &w.batch
+	*b = store.Batch{
 		SID: r.s.sid, Token: r.token, Run: r.item.Run, Seq: r.seq + 1, Stamp: newStamp(), TTL: store.LeaseTTL,
-		Patch: patch, Events: w.events[:0],
+		Patch: patch, Events: b.Events[:0],
 	}
 	for i := range batch {
 		p := &batch[i]
@@ -280,7 +281,6 @@ func (w *writer) build(batch []pending, patch store.Patch) *store.Batch {
 			w.addEvent(b, p.event.Kind, p.event.Name, p.event.Payload)
 		}
 	}
-	w.events = b.Events
 	if w.checkpointDue() {
 		b.Checkpoint = r.view.Encode()
 		w.uncovered, w.size, w.coveredAt = 0, 0, time.Now()
