@@ -102,6 +102,7 @@ func (c *Core) use(g *generation) {
 	}
 	if g != nil {
 		c.io.Reconfigure(c.serverOptions(g.settings))
+		c.configureStore(g)
 		c.reviewSockets()
 	}
 }

@@ -29,7 +29,7 @@ type Settings struct {
 	Gateways   map[string]gateway.Config // by profile
 	HermesHome string
 	Models     ModelPolicy
-	Retention  time.Duration // since last activity; 0 = forever; taken when the store is opened
+	Retention  time.Duration // since last activity; 0 = forever
 	Limits     Limits
 	Timeouts   Timeouts
 	Mounts     []*Mount // all handlers of this configuration
@@ -57,7 +57,7 @@ type Limits struct {
 	SendBuffer         int     // bytes per connection
 	EventRate          float64 // events per second and connection; 0 = none
 	SessionsWatched    int     // per connection
-	QueueLength        int     // waiting messages per session; taken when the store is opened
+	QueueLength        int     // waiting messages per session
 	RunsPerUser        int     // 0 = none
 }
 

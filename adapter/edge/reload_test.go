@@ -68,6 +68,28 @@ func TestReloadsUnderLoadCAD01(t *testing.T) {
 	}
 }
 
+// R5: a shorter queue holds for what comes; what waits already stays.
+func TestQueueLimitR5(t *testing.T) {
+	e := start(t, nil)
+	c := e.client(aliceToken)
+	c.run("s1", "q0", "[[hold]]")
+	for _, qid := range []string{"q1", "q2"} {
+		c.run("s1", qid, "wait")
+		c.next("run.queued")
+	}
+	next := e.settings
+	next.Limits.QueueLength = 1
+	e.attach(next)
+	c.run("s1", "q3", "one too many")
+	if r := c.next("run.failed"); r.text("queue_id") != "q3" {
+		t.Errorf("refused %v", r)
+	}
+	e.gw.Release()
+	for range 3 {
+		c.next("run.completed")
+	}
+}
+
 // R5: the size of messages and the ping times are those of the next handshakes.
 func TestNextHandshakeR5(t *testing.T) {
 	e := start(t, nil)

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -28,6 +29,8 @@ type journal struct {
 	stop   chan struct{}
 	closed chan struct{} // run has ended
 	failed bool          // the last transaction failed; owned by run
+
+	retention atomic.Int64 // milliseconds; 0: idle sessions stay
 
 	mu      sync.RWMutex // held for reading while a commit is handed over
 	stopped bool
@@ -244,8 +247,8 @@ func (j *journal) sweep(ctx context.Context) {
 	now := j.mem.Now()
 	j.mem.Evict(ctx, now-evictAfter.Milliseconds())
 	activeBefore := int64(0)
-	if j.opts.Retention > 0 {
-		activeBefore = now - j.opts.Retention.Milliseconds()
+	if keep := j.retention.Load(); keep > 0 {
+		activeBefore = now - keep
 	}
 	sids, err := j.outdated(now, activeBefore, retireBatch)
 	if err != nil {

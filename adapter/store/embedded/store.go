@@ -85,11 +85,19 @@ func start(o Options, db *bolt.DB) *Store {
 	j.mem = memory.New(memory.Options{
 		Clock: o.clock, Limits: o.Limits, SingleProcess: true, Boot: rand.Text(), Journal: j, CallLimit: o.limit,
 	})
+	j.retention.Store(o.Retention.Milliseconds())
 	ctx, cancel := context.WithCancel(context.Background())
 	st := &Store{Store: j.mem, journal: j, cancel: cancel, swept: make(chan struct{})}
 	go j.run()
 	go st.sweep(ctx)
 	return st
+}
+
+// Configure changes limits and retention for what comes; a queue that is longer
+// than a new limit stays.
+func (st *Store) Configure(l store.Limits, retention time.Duration) {
+	st.SetLimits(l)
+	st.journal.retention.Store(retention.Milliseconds())
 }
 
 // orphans makes busy sessions due.

@@ -185,7 +185,7 @@ func (ch *change) record(key string, r LedgerRecord) {
 	r.Seq = ch.next.LedgerSeq
 	ch.edits = append(ch.edits, ledgerEdit{key, &r})
 	l := &ch.s.ledger
-	if len(l.records) < ch.st.opts.Limits.LedgerEntries {
+	if len(l.records) < ch.st.limits.Load().LedgerEntries {
 		return
 	}
 	if old, ok := l.oldest(); ok && old != key {
@@ -206,7 +206,7 @@ func (ch *change) mark(qid string, edit func(*LedgerRecord)) {
 
 // keep trims the log to the newest entries, never past limit.
 func (ch *change) keep(limit int64) {
-	l := ch.st.opts.Limits
+	l := ch.st.limits.Load()
 	count, size := 0, 0
 	floor := int64(0)
 	older := func(e *store.Entry) bool {

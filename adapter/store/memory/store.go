@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -38,6 +39,7 @@ type Store struct {
 
 	mu       sync.RWMutex
 	closed   bool
+	limits   atomic.Pointer[store.Limits]
 	sessions map[string]*session
 	behind   map[*session]struct{} // the journal does not have all of them
 }
@@ -55,13 +57,21 @@ func New(o Options) *Store {
 	if o.CallLimit == 0 {
 		o.CallLimit = callLimit
 	}
-	if o.Limits == (store.Limits{}) {
-		o.Limits = store.DefaultLimits()
-	}
-	return &Store{
+	st := &Store{
 		opts: o, sessions: make(map[string]*session), behind: make(map[*session]struct{}),
 		index: index{members: make(map[string]member)}, conns: conns{records: make(map[string]connection), limit: maxConnections},
 	}
+	st.SetLimits(o.Limits)
+	return st
+}
+
+// SetLimits changes the limits for what comes; what is there already stays. The
+// zero value stands for the defaults.
+func (st *Store) SetLimits(l store.Limits) {
+	if l == (store.Limits{}) {
+		l = store.DefaultLimits()
+	}
+	st.limits.Store(&l)
 }
 
 func randomText(n int) string {

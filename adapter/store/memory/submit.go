@@ -21,7 +21,7 @@ func (st *Store) Submit(ctx context.Context, a store.SubmitArgs) (store.SubmitRe
 }
 
 func submit(ch *change, a *store.SubmitArgs) store.SubmitResult {
-	s, limits := ch.s, ch.st.opts.Limits
+	s, limits := ch.s, ch.st.limits.Load()
 	refuse := func(c store.Code) store.SubmitResult {
 		return store.SubmitResult{Code: c, Incarnation: ch.next.Incarnation}
 	}
