@@ -143,6 +143,22 @@ test('the network goes away in mid-run and comes back (CR-9, RES-01)', async () 
   assert.ok(offline.every((text) => text.includes('ERR_INTERNET_DISCONNECTED')), offline.join('\n'));
 });
 
+test('the server crashes in mid-run: the page comes back by itself with all there is (RES-03, QUE-05)', async () => {
+  const page = await use.open();
+  await say(page, '[[hold]]');
+  await page.getByTestId('transcript').getByText('held').waitFor();
+  await say(page, 'waits');
+  await page.getByTestId('queue-item').waitFor();
+  await use.stack.crash();
+  await page.locator('[data-testid=message][data-role=assistant]').getByText('echo: waits').waitFor();
+  const shown = await messages(page);
+  assert.deepEqual(shown.filter(([role]) => role === 'user'), [['user', '[[hold]]'], ['user', 'waits']]);
+  assert.equal(shown.at(-1)[1], 'echo: waits');
+  assert.equal(await page.getByTestId('stop').isVisible(), false);
+  const lost = use.faults.splice(0);
+  assert.ok(lost.every((text) => /ERR_CONNECTION|net::ERR|closed before/.test(text)), lost.join('\n'));
+});
+
 test('a second tab sees everything: messages, stream, queue, stop (CR-23, RES-05)', async () => {
   const context = await use.context();
   const first = await use.open({ context });

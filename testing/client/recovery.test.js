@@ -157,6 +157,28 @@ test('a message sent again after a reconnect runs once (QUE-04)', async (t) => {
   assert.deepEqual(rowsOf(await chat.resume(session)).length, 2);
 });
 
+test('the edge crashes in mid-run: the client comes back, the queue goes on, nothing runs twice (CR-100, QUE-04, QUE-05, RES-03)', async (t) => {
+  const chat = await use.open(t);
+  const session = newId('s');
+  const ids = [chat.run(session, '[[hold]]')];
+  await chat.next('message.delta');
+  ids.push(chat.run(session, '[[hold]] second'), chat.run(session, 'third'));
+  await chat.next('run.queued', ({ queue_length: length }) => length === 2);
+  await use.stack.gateway.forget();
+  await use.stack.crash();
+  await chat.connected();
+  assert.equal(chat.socket.recovered, false);
+  const resumed = await chat.resume(session);
+  assert.deepEqual(resumed.messages.filter(({ role }) => role === 'user').map(({ content }) => content), ['[[hold]]', '[[hold]] second']);
+  assert.deepEqual([resumed.isWorking, resumed.queueMessages.map(({ id }) => id)], [true, [ids[2]]]);
+  // A client that is not sure sends everything again.
+  for (const [i, input] of ['[[hold]]', '[[hold]] second', 'third'].entries()) chat.emit('run', { session_id: session, queue_id: ids[i], input, source: 'cli', profile: 'default', model_groups: [] });
+  await use.stack.gateway.release();
+  const { messages } = await settled(chat, session);
+  assert.deepEqual(messages.filter(({ role }) => role === 'user').map(({ content }) => content), ['[[hold]]', '[[hold]] second', 'third']);
+  assert.equal((await use.stack.gateway.turns()).length, 2);
+});
+
 /** settled resumes until the session is idle; each answer comes after the event that changed the state. */
 async function settled(chat, session) {
   for (;;) {

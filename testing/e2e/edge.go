@@ -57,6 +57,7 @@ func (e *Edge) Start(ctx context.Context) error {
 	e.process = child
 	if err := e.awaitReady(ctx); err != nil {
 		child.kill()
+		e.process = nil
 		return fmt.Errorf("the edge does not get ready: %w\n%s", err, child.log())
 	}
 	return nil

@@ -1,7 +1,9 @@
 // Command stack runs a scripted gateway and an edge in front of it for suites in
 // other languages. It prints one line of JSON, {"edge": URL, "gateway": URL}, when
-// both serve, and stops both when its standard input ends. Trouble of the edge
-// (a data race, a panic, an unclean end) makes it print the log and exit with 1.
+// both serve, and stops both when its standard input ends. A line "crash" on the
+// standard input kills the edge and starts it again on the same data, which prints
+// the line of JSON again. Trouble of the edge (a data race, a panic, an unclean
+// end) makes it print the log and exit with 1.
 //
 // It is started inside the repository, for instance
 //
@@ -9,6 +11,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -85,19 +88,37 @@ func serve(config e2e.Config, gatewayURL string) error {
 	if err != nil {
 		return err
 	}
+	err = obey(edge, gatewayURL, os.Stdin)
+	err = errors.Join(err, edge.Stop())
+	if faults := edge.Faults(); err != nil || len(faults) > 0 {
+		return errors.Join(err, fmt.Errorf("faults of the edge: %q\n%s", faults, edge.Log()))
+	}
+	return nil
+}
+
+// obey runs the edge until the commands end.
+func obey(edge *e2e.Edge, gatewayURL string, commands io.Reader) error {
+	if err := start(edge, gatewayURL); err != nil {
+		return err
+	}
+	lines := bufio.NewScanner(commands)
+	for lines.Scan() {
+		if lines.Text() != "crash" {
+			return fmt.Errorf("unknown command %q", lines.Text())
+		}
+		edge.Kill()
+		if err := start(edge, gatewayURL); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}
+
+func start(edge *e2e.Edge, gatewayURL string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	if err := edge.Start(ctx); err != nil {
 		return err
 	}
-	if err := json.NewEncoder(os.Stdout).Encode(map[string]string{"edge": edge.URL, "gateway": gatewayURL}); err != nil {
-		return errors.Join(err, edge.Stop())
-	}
-	// The end of the standard input is the only message there is.
-	_, _ = io.Copy(io.Discard, os.Stdin)
-	err = edge.Stop()
-	if faults := edge.Faults(); err != nil || len(faults) > 0 {
-		return errors.Join(err, fmt.Errorf("faults of the edge: %q\n%s", faults, edge.Log()))
-	}
-	return nil
+	return json.NewEncoder(os.Stdout).Encode(map[string]string{"edge": edge.URL, "gateway": gatewayURL})
 }

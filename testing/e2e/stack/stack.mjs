@@ -28,11 +28,18 @@ export async function startStack({ users, profiles = ['default'], options = [] }
   ]);
   // Of no interest any more once the stack serves.
   failed.catch(() => {});
-  const line = new Promise((resolve) => createInterface({ input: child.stdout }).once('line', resolve));
-  const { edge, gateway } = JSON.parse(await Promise.race([line, failed]));
+  const lines = createInterface({ input: child.stdout });
+  const serving = () => Promise.race([new Promise((resolve) => lines.once('line', resolve)), failed]);
+  const { edge, gateway } = JSON.parse(await serving());
   return {
     url: edge,
     gateway: new GatewayControl(gateway),
+    /** crash kills the edge and resolves when it serves again, at the same place with the same data. */
+    async crash() {
+      const again = serving();
+      child.stdin.write('crash\n');
+      await again;
+    },
     /** stop ends everything; it throws if the edge had a data race, a panic or an unclean end. */
     async stop() {
       child.stdin.end();
