@@ -164,6 +164,7 @@ func (b settingsBuilder) gateway(profile string, g *Gateway, home hermeshome.Hom
 		ConnectTimeout:  time.Duration(g.ConnectTimeout),
 		ReadTimeout:     time.Duration(g.ReadTimeout),
 		ProgressTimeout: time.Duration(g.ProgressTimeout),
+		MaxRuns:         g.MaxRuns,
 		Store:           g.Store, Model: model, TLS: trust,
 		Logger: b.logger.Named("gateway").With(zap.String("profile", profile)),
 	}
@@ -215,7 +216,7 @@ func (g *Gateway) checkTimes() error {
 			return err
 		}
 	}
-	return nil
+	return inRange("max_runs", g.MaxRuns, 0, maxCount)
 }
 
 // load reads the certificates; nil stands for the system's.

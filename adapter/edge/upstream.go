@@ -124,7 +124,7 @@ func equalGateway(a, b gateway.Config) bool {
 		a.ConnectTimeout == b.ConnectTimeout && a.HeaderTimeout == b.HeaderTimeout &&
 		a.ReadTimeout == b.ReadTimeout && a.ProgressTimeout == b.ProgressTimeout &&
 		a.RecoverTimeout == b.RecoverTimeout &&
-		a.Store == b.Store && a.Model == b.Model && a.MaxLine == b.MaxLine &&
+		a.MaxRuns == b.MaxRuns && a.Store == b.Store && a.Model == b.Model && a.MaxLine == b.MaxLine &&
 		equalTLS(a.TLS, b.TLS)
 }
 

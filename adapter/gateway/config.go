@@ -39,6 +39,7 @@ type Config struct {
 	ProgressTimeout time.Duration // only keep-alives (R5)
 	RecoverTimeout  time.Duration // how long Recover polls
 
+	MaxRuns int         // turns at a time, see Turn; 0: as many as come
 	Store   bool        // ask the gateway to keep responses (R6); needed for Recover
 	Model   string      // sent when a request names none; "" sends no model (GW-41)
 	TLS     *tls.Config // nil: the system's roots

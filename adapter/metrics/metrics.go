@@ -37,8 +37,6 @@ type Metrics struct {
 	rooms        prometheus.Gauge
 	sessions     prometheus.Gauge
 	authFailures *prometheus.CounterVec
-	storeSeconds *prometheus.HistogramVec
-	storeErrors  *prometheus.CounterVec
 	httpRequests *prometheus.CounterVec
 	httpSeconds  *prometheus.HistogramVec
 }
@@ -48,7 +46,6 @@ type Metrics struct {
 var (
 	upstreamBuckets = []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300}
 	runBuckets      = []float64{.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600}
-	storeBuckets    = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5}
 	httpBuckets     = []float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
 )
 
@@ -76,8 +73,6 @@ func New() *Metrics {
 		rooms:        gauge("rooms", "Sessions that are followed by at least one socket."),
 		sessions:     gauge("sessions_loaded", "Sessions held in memory."),
 		authFailures: counterVec("auth_failures_total", "Refused logins by reason.", "reason"),
-		storeSeconds: histogramVec("store_operation_seconds", "Time of store operations.", storeBuckets, "operation"),
-		storeErrors:  counterVec("store_errors_total", "Failed store operations by class of error.", "operation", "class"),
 		httpRequests: counterVec("http_requests_total", "Requests to the HTTP API by route and status.", "route", "status"),
 		httpSeconds:  histogramVec("http_request_seconds", "Time of requests to the HTTP API.", httpBuckets, "route"),
 	}
@@ -88,7 +83,6 @@ func (m *Metrics) collectors() []prometheus.Collector {
 		m.connections, m.connectionsTotal, m.connectionsClosed, m.upgrades, m.packets, m.packetBytes,
 		m.watchers, m.slowConsumers,
 		m.runs, m.runSeconds, m.activeRuns, m.queueLength, m.deltas, m.firstByte, m.firstDelta, m.upstreamErrs,
-		m.rooms, m.sessions, m.authFailures, m.storeSeconds, m.storeErrors, m.httpRequests, m.httpSeconds,
 	}
 }
 

@@ -38,8 +38,6 @@ func use(m *Metrics) {
 	m.FirstDelta(300 * time.Millisecond)
 	m.UpstreamError("auth")
 	m.AuthFailed("failed")
-	m.StoreOperation("append", "", time.Millisecond)
-	m.StoreOperation("append", "unavailable", time.Second)
 	m.HTTPRequest("me", 200, time.Millisecond)
 }
 
@@ -95,7 +93,6 @@ func TestValues(t *testing.T) {
 		"sessions_loaded{}":                                                    2,
 		"slow_consumer_actions_total{action=closed}":                           1,
 		"store_errors_total{class=unavailable,operation=append}":               1,
-		"store_operation_seconds{operation=append}":                            2,
 		"upstream_errors_total{class=auth}":                                    1,
 		"upstream_first_byte_seconds{}":                                        1,
 		"upstream_first_delta_seconds{}":                                       1,

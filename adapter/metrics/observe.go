@@ -134,17 +134,6 @@ func (m *Metrics) AuthFailed(reason string) {
 	}
 }
 
-// StoreOperation records a store operation; class is empty for a success.
-func (m *Metrics) StoreOperation(operation, class string, d time.Duration) {
-	if m == nil {
-		return
-	}
-	m.storeSeconds.WithLabelValues(operation).Observe(d.Seconds())
-	if class != "" {
-		m.storeErrors.WithLabelValues(operation, class).Inc()
-	}
-}
-
 // HTTPRequest records a request to the HTTP API; route is the pattern, not the
 // path.
 func (m *Metrics) HTTPRequest(route string, status int, d time.Duration) {

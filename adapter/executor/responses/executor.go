@@ -2,6 +2,7 @@ package responses
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -20,6 +21,14 @@ const (
 	waitFirst = time.Second
 	waitMost  = 30 * time.Second
 )
+
+// What users read while the gateway is busy, and when it stays so.
+const (
+	textWaiting = "The Hermes gateway is busy; this message waits for its turn"
+	textBusy    = "The Hermes gateway is busy with other chats; send the message again later"
+)
+
+var errBusy = errors.New("no turn of the gateway came free")
 
 // deleteTimeout bounds the removal of a stored response, on the side.
 const deleteTimeout = 10 * time.Second
@@ -52,6 +61,13 @@ func (x *Executor) Run(ctx context.Context, turn engine.Turn, sink engine.Sink) 
 		Input: wireInput(turn.Input), Instructions: turn.Instructions,
 		History: wireHistory(turn.History), Model: x.cfg.Model(turn.Model),
 	}
+	queued, cancel := context.WithTimeoutCause(ctx, waitLimit, errBusy)
+	defer cancel()
+	release, err := x.cfg.Client.Turn(queued, func() { sink.Notice("waiting", textWaiting) })
+	if err != nil {
+		return engine.Outcome{Failed: true, Stopped: true, Error: textBusy}
+	}
+	defer release()
 	give := time.Now().Add(waitLimit)
 	for delay := waitFirst; ; delay = min(2*delay, waitMost) {
 		out, failure := x.attempt(ctx, req, sink)
@@ -61,7 +77,7 @@ func (x *Executor) Run(ctx context.Context, turn engine.Turn, sink engine.Sink) 
 		if err := sink.Refused(ctx); err != nil {
 			return engine.Outcome{Failed: true, Stopped: true}
 		}
-		sink.Notice("waiting", "The Hermes gateway is busy; this message waits for its turn")
+		sink.Notice("waiting", textWaiting)
 		if !wait(ctx, failure.RetryAfter, delay) {
 			return engine.Outcome{Failed: true, Stopped: true}
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,6 +30,7 @@ type recorder struct {
 	onText   func()
 	sendFail error
 	refused  chan struct{}
+	noticed  chan struct{}
 }
 
 func (r *recorder) add(format string, args ...any) {
@@ -47,7 +49,12 @@ func (r *recorder) Refused(context.Context) error {
 	return nil
 }
 func (r *recorder) Started(id, status string) { r.add("started %s", status) }
-func (r *recorder) Notice(kind, text string)  { r.add("notice %s", kind) }
+func (r *recorder) Notice(kind, text string) {
+	r.add("notice %s", kind)
+	if r.noticed != nil {
+		r.noticed <- struct{}{}
+	}
+}
 func (r *recorder) Text(delta string) {
 	r.text.WriteString(delta)
 	if r.onText != nil {
@@ -258,5 +265,31 @@ func TestLostStreamIsRecovered(t *testing.T) {
 	}
 	if !deleted {
 		t.Error("R6: the stored response was not deleted")
+	}
+}
+
+// gateway max_runs: what is more waits in order, visibly, before anything is sent.
+func TestRunsBeyondTheLimitWait(t *testing.T) {
+	gw := fakegateway.Start(t, fakegateway.Options{})
+	x := newExecutor(t, gw, func(c *gateway.Config) { c.MaxRuns = 1 })
+	started := make(chan struct{})
+	first := &recorder{onText: sync.OnceFunc(func() { close(started) })}
+	done := make(chan engine.Outcome)
+	go func() { done <- x.Run(t.Context(), turn("[[hold]]"), first) }()
+	<-started
+	ctx, cancel := context.WithCancel(t.Context())
+	second := &recorder{noticed: make(chan struct{}, 1)}
+	go func() { done <- x.Run(ctx, turn("hello"), second) }()
+	<-second.noticed
+	cancel()
+	if out := <-done; !out.Failed || !out.Stopped || len(gw.Turns()) != 1 {
+		t.Errorf("stopped while waiting: %+v after %d requests", out, len(gw.Turns()))
+	}
+	gw.Release()
+	if out := <-done; out.Failed {
+		t.Errorf("first: %+v", out)
+	}
+	if out := x.Run(t.Context(), turn("hello"), &recorder{}); out.Failed {
+		t.Errorf("the place was not given back: %+v", out)
 	}
 }
