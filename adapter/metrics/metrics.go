@@ -83,6 +83,7 @@ func (m *Metrics) collectors() []prometheus.Collector {
 		m.connections, m.connectionsTotal, m.connectionsClosed, m.upgrades, m.packets, m.packetBytes,
 		m.watchers, m.slowConsumers,
 		m.runs, m.runSeconds, m.activeRuns, m.queueLength, m.deltas, m.firstByte, m.firstDelta, m.upstreamErrs,
+		m.rooms, m.sessions, m.authFailures, m.httpRequests, m.httpSeconds,
 	}
 }
 
