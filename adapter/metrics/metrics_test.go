@@ -92,7 +92,6 @@ func TestValues(t *testing.T) {
 		"runs_total{executor=responses,outcome=completed}":                     1,
 		"sessions_loaded{}":                                                    2,
 		"slow_consumer_actions_total{action=closed}":                           1,
-		"store_errors_total{class=unavailable,operation=append}":               1,
 		"upstream_errors_total{class=auth}":                                    1,
 		"upstream_first_byte_seconds{}":                                        1,
 		"upstream_first_delta_seconds{}":                                       1,
