@@ -153,6 +153,26 @@ func TestViewCutAnywhere(t *testing.T) {
 	}
 }
 
+// FuzzDecodeView: a checkpoint of any bytes is refused or comes back.
+func FuzzDecodeView(f *testing.F) {
+	v := &View{}
+	v.Apply(EventRunStarted, RunStarted("s", "r", "x"))
+	v.AddText("text\nmore")
+	v.AddReasoning("why")
+	f.Add(v.Encode())
+	f.Add([]byte("{}"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		v, err := DecodeView(data)
+		if err != nil {
+			return
+		}
+		back, err := DecodeView(v.Encode())
+		if err != nil || back.Text() != v.Text() || back.Reasoning() != v.Reasoning() {
+			t.Fatalf("%q came back as %q, %v", v.Text(), back.Text(), err)
+		}
+	})
+}
+
 func FuzzParseRun(f *testing.F) {
 	f.Add([]byte(`{"session_id":"s1","input":"x"}`))
 	f.Add([]byte(`{"session_id":"s1","input":[{"type":"text","text":"x"}],"profile":null}`))

@@ -1,7 +1,10 @@
 package chatrun
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"strings"
 )
 
@@ -111,18 +114,22 @@ func (v *View) Apply(name string, payload []byte) {
 	}
 }
 
-// savedView is a checkpoint.
+// savedView is the head of a checkpoint. The texts stand behind it as they are:
+// they grow with the run, and checkpoints are taken while it streams.
 type savedView struct {
 	RunID     string      `json:"run_id,omitempty"`
-	Text      string      `json:"text,omitempty"`
-	Reasoning string      `json:"reasoning,omitempty"`
 	Streamed  bool        `json:"streamed,omitempty"`
 	Ring      []RingEvent `json:"ring,omitempty"`
+	Text      int         `json:"text"`      // bytes
+	Reasoning int         `json:"reasoning"` // bytes
 }
 
 // Encode returns the view as a checkpoint.
 func (v *View) Encode() []byte {
-	return mustJSON(savedView{v.runID, v.text.String(), v.reasoning.String(), v.streamed, v.ring})
+	head := mustJSON(savedView{v.runID, v.streamed, v.ring, v.text.Len(), v.reasoning.Len()})
+	out := make([]byte, 0, len(head)+1+v.text.Len()+v.reasoning.Len())
+	out = append(append(out, head...), '\n')
+	return append(append(out, v.text.String()...), v.reasoning.String()...)
 }
 
 // DecodeView reads a checkpoint; an empty one is a run without events.
@@ -131,13 +138,17 @@ func DecodeView(data []byte) (*View, error) {
 	if len(data) == 0 {
 		return v, nil
 	}
+	head, texts, _ := bytes.Cut(data, []byte{'\n'})
 	var s savedView
-	if err := json.Unmarshal(data, &s); err != nil {
-		return v, err
+	if err := json.Unmarshal(head, &s); err != nil {
+		return v, fmt.Errorf("checkpoint: %w", err)
+	}
+	if s.Text < 0 || s.Reasoning < 0 || s.Text+s.Reasoning != len(texts) {
+		return v, errors.New("checkpoint: its texts are cut")
 	}
 	v.runID, v.streamed, v.ring = s.RunID, s.Streamed, s.Ring
-	v.text.WriteString(s.Text)
-	v.reasoning.WriteString(s.Reasoning)
+	v.text.Write(texts[:s.Text])
+	v.reasoning.Write(texts[s.Text:])
 	for _, e := range s.Ring {
 		v.ringSize += len(e.Data)
 	}

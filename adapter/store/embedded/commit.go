@@ -92,11 +92,11 @@ func (j *journal) view(do func(*bolt.Tx) error) error {
 	return err
 }
 
-// run writes until the store is closed: commits as they come, and once a second
+// run writes until the store is closed: commits as they come, and within a second
 // what sessions have changed without waiting for it.
 func (j *journal) run() {
 	defer close(j.closed)
-	flush := time.NewTicker(j.opts.flush)
+	flush := time.NewTicker(j.opts.flush / flushSteps)
 	defer flush.Stop()
 	retry := time.NewTicker(retryInterval)
 	defer retry.Stop()
@@ -110,7 +110,7 @@ func (j *journal) run() {
 				again = j.write(again)
 			}
 		case <-flush.C:
-			j.flush()
+			j.flush(j.opts.flush - j.opts.flush/flushSteps)
 		case <-j.stop:
 			j.drain(again)
 			return
@@ -211,8 +211,8 @@ func plain(err error) error {
 }
 
 // flush stores what sessions have changed since the last one.
-func (j *journal) flush() {
-	deltas := j.mem.Pending(flushSessions)
+func (j *journal) flush(age time.Duration) {
+	deltas := j.mem.Pending(flushSessions, age)
 	if len(deltas) > 0 && j.update(deltas) == nil {
 		j.mem.Stored(deltas)
 	}
@@ -234,10 +234,10 @@ func (j *journal) drain(again []*commit) {
 		}
 		j.write(batch)
 	}
-	for range 1 + len(j.mem.Pending(1<<20))/flushSessions {
-		j.flush()
+	for range 1 + len(j.mem.Pending(1<<20, 0))/flushSessions {
+		j.flush(0)
 	}
-	if n := len(j.mem.Pending(1 << 20)); n > 0 {
+	if n := len(j.mem.Pending(1<<20, 0)); n > 0 {
 		j.log.Error("the last changes of some sessions could not be written and are lost", zap.Int("sessions", n))
 	}
 }

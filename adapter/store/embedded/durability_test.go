@@ -191,7 +191,7 @@ func TestBackgroundTransaction(t *testing.T) {
 	if got := rowsOf(t, st, "s"); got != "1:text of q1|2:tool" {
 		t.Fatalf("rows: %s", got)
 	}
-	for len(st.Pending(10)) != 0 { // told after the transaction, at once
+	for len(st.Pending(10, 0)) != 0 { // told after the transaction, at once
 		runtime.Gosched()
 	}
 }

@@ -29,6 +29,7 @@ const (
 	flushInterval   = time.Second
 	sweepInterval   = 30 * time.Second
 	retryInterval   = 250 * time.Millisecond
+	flushSteps      = 16   // transactions within flushInterval, among which sessions are spread
 	flushSessions   = 1024 // sessions in one background transaction
 	batchCommits    = 256  // commits in one transaction
 	waitingCommits  = 1024 // commits that wait for the writer

@@ -70,7 +70,7 @@ func write(tx *bolt.Tx, d *memory.Delta) error {
 
 // root stores the root and what is found by it.
 func (w *writer) root(d *memory.Delta) {
-	if w.err != nil {
+	if w.err != nil || d.Root == nil {
 		return
 	}
 	sid := []byte(d.SID)

@@ -40,6 +40,7 @@ type change struct {
 	wipe    bool // all rows so far go
 	reset   bool // the log so far goes
 	drop    bool // the session goes as a whole
+	logOnly bool // nothing but the log has changed that has to be stored
 	patient bool // a commit that fails is tried again for a while
 	degrade func(ch *change)
 	caller  *atomic.Int32 // nil: it does not matter whether the caller is there

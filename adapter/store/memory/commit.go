@@ -63,7 +63,7 @@ func (st *Store) stored(ch *change, d *Delta, err error) error {
 	}
 	s.mu.Lock()
 	if err != nil {
-		s.dirty.full = true
+		s.dirty.full, s.dirty.since = true, ch.now
 		s.dirty.revision++
 	} else {
 		s.rows, s.logged = nil, d.logged
@@ -96,7 +96,11 @@ func (st *Store) settle(ch *change) {
 	if ch.level == soon && st.opts.Journal != nil {
 		s.mu.Lock()
 		known := s.dirty.any()
+		if !known {
+			s.dirty.since = ch.now
+		}
 		s.dirty.revision++
+		s.dirty.root = s.dirty.root || !ch.logOnly
 		s.dirty.checkpoint = s.dirty.checkpoint || ch.folded
 		s.mu.Unlock()
 		if !known {

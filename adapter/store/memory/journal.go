@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"time"
 
 	"github.com/hermes-edge/hermes-edge/adapter/store"
 )
@@ -44,7 +45,7 @@ type QueuedItem struct {
 // step. Every part of it may be stored twice.
 type Delta struct {
 	SID  string
-	Root *Root // the root afterwards
+	Root *Root // the root afterwards, nil: as it was stored
 	Drop bool  // everything of the session goes
 	Full bool  // queue, ledger, active item and checkpoint are complete: what is not here goes
 	Wipe bool  // rows stored so far go
@@ -152,17 +153,21 @@ func diff(old, now []queued) (push []QueuedItem, pop []int64) {
 	return push, pop
 }
 
-// Pending returns what the journal is behind with, at most limit sessions, for a
-// background transaction. The deltas go back to Stored once they are stored, and
-// no Commit may be stored in between.
-func (st *Store) Pending(limit int) []*Delta {
+// Pending returns what the journal is behind with since about age, at most limit
+// sessions, for a background transaction. Sessions come at moments of their own
+// between half of age and age, so that they do not come all at once. The deltas go
+// back to Stored once they are stored, and no Commit may be stored in between.
+func (st *Store) Pending(limit int, age time.Duration) []*Delta {
+	now := st.Now()
 	st.mu.RLock()
 	behind := make([]*session, 0, min(len(st.behind), limit))
 	for s := range st.behind {
 		if len(behind) == limit {
 			break
 		}
-		behind = append(behind, s)
+		if s.due(now, age) {
+			behind = append(behind, s)
+		}
 	}
 	st.mu.RUnlock()
 	deltas := make([]*Delta, 0, len(behind))
@@ -174,14 +179,24 @@ func (st *Store) Pending(limit int) []*Delta {
 	return deltas
 }
 
+func (s *session) due(now int64, age time.Duration) bool {
+	half := age.Milliseconds() / 2
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return now-s.dirty.since >= half+half*int64(s.phase)/256
+}
+
 func (s *session) pendingDelta() *Delta {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if !s.dirty.any() {
 		return nil
 	}
-	root := s.Root
-	d := &Delta{SID: s.sid, Root: &root, session: s, revision: s.dirty.revision, Wipe: s.dirty.wipe, Rows: append([]store.Row(nil), s.rows...)}
+	d := &Delta{SID: s.sid, session: s, revision: s.dirty.revision, Wipe: s.dirty.wipe, Rows: append([]store.Row(nil), s.rows...)}
+	if s.dirty.root || s.dirty.full {
+		root := s.Root
+		d.Root = &root
+	}
 	if s.dirty.checkpoint {
 		d.Checkpoint, d.FoldSet = s.checkpoint, true
 	}
@@ -202,7 +217,9 @@ func (st *Store) Stored(deltas []*Delta) {
 			s.dropRows(d.Rows[n-1].ID)
 		}
 		if s.dirty.revision == d.revision {
-			s.dirty.checkpoint = false
+			s.dirty.checkpoint, s.dirty.root = false, false
+		} else {
+			s.dirty.since = st.Now()
 		}
 		if d.Full {
 			s.dirty.full, s.dirty.wipe = false, false

@@ -43,6 +43,7 @@ func appendBatch(ch *change, b *store.Batch) store.OwnerResult {
 		ch.next.Covered = ch.next.Head.Offset
 		ch.keep(ch.next.Covered)
 	}
+	ch.logOnly = ch.level == volatile && len(rows) == 0
 	if len(rows) > 0 || len(b.Events) > 0 {
 		ch.level = max(ch.level, soon)
 	}

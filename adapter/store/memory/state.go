@@ -115,8 +115,9 @@ type queued struct {
 // holder without mu: all but rows and dirty, which a background transaction
 // changes too.
 type session struct {
-	sid  string
-	turn chan struct{}
+	sid   string
+	phase uint8 // spreads what is done for many sessions once in a while
+	turn  chan struct{}
 
 	// Owned by the holder of turn.
 	loaded bool
@@ -143,6 +144,8 @@ type session struct {
 type pending struct {
 	revision   uint64 // of the state in memory
 	stored     uint64 // of the state in the journal
+	since      int64  // time of the first change that is not stored
+	root       bool
 	checkpoint bool
 	full       bool // the journal's copy is of no use: store everything
 	wipe       bool // the journal's rows are to go

@@ -132,7 +132,7 @@ func (st *Store) lookup(sid string, add bool) (*session, error) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if s = st.sessions[sid]; s == nil {
-		s = &session{sid: sid, turn: make(chan struct{}, 1)}
+		s = &session{sid: sid, phase: phaseOf(sid), turn: make(chan struct{}, 1)}
 		s.Head = store.Origin
 		st.sessions[sid] = s
 	}
@@ -242,6 +242,13 @@ func (s *session) newChain(boot, stamp string, entries []store.Entry) {
 		s.Head = e.Position()
 	}
 	s.dirty.checkpoint = true // the journal has them at offsets of the old one
+}
+
+func phaseOf(sid string) (phase uint8) {
+	for i := range len(sid) {
+		phase = 31*phase + sid[i]
+	}
+	return phase
 }
 
 func loadError(err error) error {
