@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
+	"io"
 	"math"
 	"net"
 	"slices"
@@ -152,14 +153,14 @@ func TestWire(t *testing.T) {
 // echoOnce sends a heartbeat and expects its answer, then sends a message back and
 // closes.
 func echoOnce(nc net.Conn) error {
-	message, err := ws.ReadFrame(nc)
+	message, err := readFrame(nc)
 	if err != nil {
 		return err
 	}
 	if err := ws.WriteFrame(nc, ws.NewTextFrame([]byte("2"))); err != nil {
 		return err
 	}
-	answer, err := ws.ReadFrame(nc)
+	answer, err := readFrame(nc)
 	if err != nil {
 		return err
 	}
@@ -171,6 +172,19 @@ func echoOnce(nc net.Conn) error {
 	}
 	go func() { _ = ws.WriteFrame(nc, ws.NewCloseFrame(nil)) }()
 	return nil
+}
+
+func readFrame(nc net.Conn) (ws.Frame, error) {
+	h, err := ws.ReadHeader(nc)
+	if err != nil {
+		return ws.Frame{}, err
+	}
+	if h.Length > 1<<20 {
+		return ws.Frame{}, fmt.Errorf("a frame of %d bytes", h.Length)
+	}
+	payload := make([]byte, h.Length)
+	_, err = io.ReadFull(nc, payload)
+	return ws.Frame{Header: h, Payload: payload}, err
 }
 
 func TestProc(t *testing.T) {
