@@ -65,15 +65,15 @@ func run(ctx context.Context, o options) error {
 	scenarios := suite(binaries, s, only)
 	var all []results
 	for _, one := range scenarios {
-		result, err := r.run(ctx, one)
-		if err != nil {
-			return err
+		result, failed := r.run(ctx, one)
+		if err = failed; err != nil {
+			break // what has been measured is worth showing
 		}
 		all = append(all, result)
 	}
 	fmt.Printf("%s, %d cores, %s, rounds: %d, pinned: %t, took %s\n\n",
 		runtime.Version(), runtime.NumCPU(), runtime.GOARCH, o.rounds, o.pin, time.Since(start).Round(time.Second))
-	return writeTable(os.Stdout, scenarios, all)
+	return errors.Join(err, writeTable(os.Stdout, scenarios[:len(all)], all))
 }
 
 // check returns the ids to run and their sizes.

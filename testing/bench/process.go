@@ -64,20 +64,40 @@ func launch(ctx context.Context, core int, addr, home string, argv ...string) (*
 }
 
 func (p *process) awaitAccept(ctx context.Context) error {
+	return p.await(ctx, func(context.Context) error {
+		nc, err := net.DialTimeout("tcp", p.addr, time.Second)
+		if err != nil {
+			return err
+		}
+		return nc.Close()
+	})
+}
+
+// awaitReady waits until a health page answers 200.
+func (p *process) awaitReady(ctx context.Context, url string) error {
+	return p.await(ctx, func(ctx context.Context) error {
+		_, err := fetch(ctx, url)
+		return err
+	})
+}
+
+// await tries again and again, for a limited time and while the process lives.
+func (p *process) await(ctx context.Context, try func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	again := time.NewTicker(5 * time.Millisecond)
 	defer again.Stop()
 	for {
-		if nc, err := net.DialTimeout("tcp", p.addr, time.Second); err == nil {
-			return nc.Close()
+		err := try(ctx)
+		if err == nil {
+			return nil
 		}
 		select {
 		case <-again.C:
 		case <-p.exited:
 			return errors.New("it ended at once")
 		case <-ctx.Done():
-			return ctx.Err()
+			return err
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 const (
 	relaySpread = time.Second // over which the streams start, so that their deltas do not meet
-	relayTail   = 2 * time.Second
+	relayTail   = 1500 * time.Millisecond
 )
 
 // dial opens a client of a server.
@@ -64,7 +64,7 @@ type received struct {
 
 // observe measures while all streams run.
 func (l relayLoad) observe(ctx context.Context, t *target, before memory, got *received, m measurement) error {
-	if err := wait(ctx, relaySpread+relayTail/4); err != nil {
+	if err := wait(ctx, relaySpread+relayTail/3); err != nil {
 		return err
 	}
 	deltas, events := got.deltas.Load(), got.events.Load()

@@ -96,7 +96,16 @@ http://%[7]s {
 `
 
 func (b *binaries) startEdge(ctx context.Context, core int) (*target, error) {
-	return b.startCaddy(ctx, core, edgeSite)
+	t, err := b.startCaddy(ctx, core, edgeSite)
+	if err != nil {
+		return nil, err
+	}
+	// It listens before its store is open.
+	if err := t.awaitReady(ctx, "http://"+t.addr+"/chat-run/health"); err != nil {
+		t.stop()
+		return nil, err
+	}
+	return t, nil
 }
 
 func (b *binaries) startProxy(ctx context.Context, core int) (*target, error) {

@@ -18,8 +18,8 @@ type sizes struct {
 }
 
 var (
-	fullSizes  = sizes{10_000, 6 * time.Second, 20_000, 1500 * time.Millisecond, 4 * time.Second, 8, 2 * time.Minute}
-	shortSizes = sizes{2_000, 5 * time.Second, 10_000, time.Second, 2 * time.Second, 4, 2 * time.Minute}
+	fullSizes  = sizes{10_000, 5 * time.Second, 20_000, time.Second, 4 * time.Second, 6, 2 * time.Minute}
+	shortSizes = sizes{2_000, 3 * time.Second, 10_000, 500 * time.Millisecond, time.Second, 3, 2 * time.Minute}
 )
 
 // Loads that budgets name.
