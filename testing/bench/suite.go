@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// sizes are what -short changes.
+// sizes are what -short changes. Idle connections are held for one interval of
+// heartbeats, so that each of them has one.
 type sizes struct {
 	idleConnections int
 	idleHold        time.Duration
@@ -18,8 +19,8 @@ type sizes struct {
 }
 
 var (
-	fullSizes  = sizes{10_000, 5 * time.Second, 20_000, time.Second, 4 * time.Second, 6, 2 * time.Minute}
-	shortSizes = sizes{2_000, 3 * time.Second, 10_000, 500 * time.Millisecond, time.Second, 3, 2 * time.Minute}
+	fullSizes  = sizes{10_000, pingInterval, 20_000, time.Second, 4 * time.Second, 6, 2 * time.Minute}
+	shortSizes = sizes{2_000, pingInterval, 10_000, 500 * time.Millisecond, time.Second, 3, 2 * time.Minute}
 )
 
 // Loads that budgets name.
