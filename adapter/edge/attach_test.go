@@ -215,6 +215,7 @@ func TestReplacedClientIsClosedWhenIdle(t *testing.T) {
 	if got := live(); got != 2 {
 		t.Errorf("%d clients, want the old one and the new one", got)
 	}
+	e.holding(1)
 	e.gw.Release()
 	c.next("run.completed")
 	eventually(t, "the old client is closed", func() bool { return live() == 1 })

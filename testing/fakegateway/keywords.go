@@ -101,7 +101,7 @@ var keywords = map[string]func(*Turn, arguments){
 	"drop":      drop,
 	"eof":       func(t *Turn, _ arguments) { begin(t, "One", " two") },
 	"reset":     func(*Turn, arguments) { panic(http.ErrAbortHandler) },
-	"silent":    func(t *Turn, _ arguments) { t.Created(); t.Hold() },
+	"silent":    func(t *Turn, _ arguments) { wait := t.Held(); t.Created(); wait() },
 	"mute":      func(t *Turn, _ arguments) { t.Hold() },
 	"keepalive": keepAlive,
 	"crlf":      crlf,
@@ -141,8 +141,9 @@ func slow(t *Turn, a arguments) {
 }
 
 func hold(t *Turn, _ arguments) {
+	wait := t.Held()
 	begin(t, "held ")
-	if t.Hold() {
+	if wait() {
 		t.Delta("released")
 	}
 	t.Complete(someUsage)
@@ -154,12 +155,14 @@ func tool(t *Turn, a arguments) {
 	if a.text(0, "") == "fail" {
 		result = "Error: no such file"
 	}
+	wait := func() bool { return true }
+	if a.text(0, "") == "hold" {
+		wait = t.Held()
+	}
 	begin(t, "One.")
 	id := newID("call_", 8)
 	index := t.ToolStart(id, name, call)
-	if a.text(0, "") == "hold" {
-		t.Hold()
-	}
+	wait()
 	t.ToolEnd(index, id, name, call, result)
 	t.Delta("\n\nTwo.")
 	t.Complete(someUsage)

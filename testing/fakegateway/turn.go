@@ -344,14 +344,20 @@ func (t *Turn) Break() {
 func (t *Turn) Gone() bool { return t.broken || t.Request.Context().Err() != nil }
 
 // Hold waits until the server's Release; false if the client went first.
-func (t *Turn) Hold() bool {
+func (t *Turn) Hold() bool { return t.Held()() }
+
+// Held makes the turn one that the next Release lets go, from now on: whoever has
+// seen anything the turn sends after it may release. The result waits like Hold.
+func (t *Turn) Held() (wait func() bool) {
 	release, leave := t.server.hold()
-	defer leave()
-	select {
-	case <-release:
-		return true
-	case <-t.Request.Context().Done():
-		return false
+	return func() bool {
+		defer leave()
+		select {
+		case <-release:
+			return true
+		case <-t.Request.Context().Done():
+			return false
+		}
 	}
 }
 
