@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { newId, rowsOf, terminals, textOf } from './lib/chat.js';
+import { describe, newId, rowsOf, terminals, textOf } from './lib/chat.js';
 import { suite } from './lib/suite.js';
 
 const use = suite();
@@ -83,8 +83,11 @@ test('stop with messages waiting: the next one follows (CR-46, CR-67, chat-run a
   await b.resume(session);
   a.run(session, '[[hold]]');
   await a.next('message.delta');
-  const ids = [a.run(session, 'one'), b.run(session, 'two')];
-  await b.next('run.queued', ({ queue_length: length }) => length === 2);
+  const ids = [];
+  for (const [sender, text] of [[a, 'one'], [b, 'two']]) {
+    ids.push(sender.run(session, text));
+    await b.next('run.queued');
+  }
   b.emit('abort', { session_id: session });
   for (const chat of [a, b]) {
     const events = await chat.until(({ name, payload }) => name === 'run.completed' && payload.queue_remaining === 0);
@@ -98,19 +101,21 @@ test('stop with messages waiting: the next one follows (CR-46, CR-67, chat-run a
 });
 
 test('stop and finish at the same moment: one ending a run (ABT-06)', async (t) => {
-  const chat = await use.open(t);
+  const [chat, witness] = [await use.open(t), await use.open(t)];
   const points = ['run.started', 'message.delta', 'usage.updated', 'run.completed'];
   for (let i = 0; i < 40; i += 1) {
     const session = newId('s');
+    await witness.resume(session);
     chat.run(session, `round ${i}`);
     await chat.next(points[i % points.length], (payload) => payload.session_id === session);
     chat.emit('abort', { session_id: session });
-    chat.run(session, 'after');
-    await chat.resume(session);
-    while ((await chat.resume(session)).isWorking) await chat.until(({ name }) => ['run.completed', 'run.queued', 'resumed'].includes(name));
-    const events = chat.events.filter(({ payload }) => payload?.session_id === session && !payload.ignored);
-    assert.equal(terminals(events).length, 2, `round ${i}: ${terminals(events)}`);
-    const rows = rowsOf(await chat.resume(session)).filter(([role]) => role === 'user');
-    assert.deepEqual(rows.map(([, text]) => text), [`round ${i}`, 'after']);
+    const after = chat.run(session, 'after');
+    const own = ({ name, payload }) => name === 'run.peer_user_message' && payload.message.id === after;
+    const seen = await witness.until(own, `the second message of round ${i}`);
+    seen.push(...(await witness.until(({ name }) => ['run.completed', 'run.failed'].includes(name), `the end of round ${i}`)));
+    assert.equal(terminals(seen).length, 2, `round ${i}:\n${describe(seen)}`);
+    const resumed = await witness.resume(session);
+    assert.equal(resumed.isWorking, false);
+    assert.deepEqual(rowsOf(resumed).filter(([role]) => role === 'user').map(([, text]) => text), [`round ${i}`, 'after']);
   }
 });
