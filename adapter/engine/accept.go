@@ -259,12 +259,17 @@ func (s *session) welcome(sock Socket, res store.SubmitResult, shown string) {
 }
 
 // repeat answers a message that was accepted before (QUE-04): it never runs again
-// and adds nothing. A socket that follows the session learns all from the log; any
-// other gets the state directly and follows from now on.
+// and adds nothing. A socket that follows the session learns all from the log, but
+// for an ending that was written before it came; any other gets the state directly
+// and follows from now on.
 func (s *session) repeat(ctx context.Context, sock Socket, res store.SubmitResult) error {
-	member := false
-	s.box.do(func() { member = s.members[sock] != nil })
-	if member {
+	informed := false
+	s.box.do(func() {
+		if m := s.members[sock]; m != nil {
+			informed = !res.State.Ended() || m.ended == res.Run
+		}
+	})
+	if informed {
 		return nil
 	}
 	view, err := s.loadView(ctx)
@@ -276,7 +281,9 @@ func (s *session) repeat(ctx context.Context, sock Socket, res store.SubmitResul
 	}
 	s.box.do(func() {
 		s.follow()
-		s.join(sock, view.snap.Session.Head, view.snap.Session.Run.Run)
+		if s.members[sock] == nil {
+			s.join(sock, view.snap.Session.Head, view.snap.Session.Run.Run)
+		}
 	})
 	return nil
 }

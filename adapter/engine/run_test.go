@@ -209,6 +209,16 @@ func TestRepeatedMessageRunsOnce(t *testing.T) {
 	if done.str("output") != "text more" {
 		t.Errorf("stored ending %v", done.data)
 	}
+	back := r.client("alice")
+	back.resume("s1")
+	back.run("s1", "q1", "one")
+	back.waitFor(0, "run.completed")
+	seen := len(a.seen(0))
+	a.run("s1", "q1", "one")
+	a.resume("s1")
+	if got := names(a.seen(seen)); got != "resumed" {
+		t.Errorf("sent again by one who saw the ending: %s", got)
+	}
 	other := r.client("alice")
 	other.run("s1", "q1", "something else")
 	other.waitFor(0, "run.failed")

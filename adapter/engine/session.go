@@ -50,7 +50,8 @@ type member struct {
 	sock    Socket
 	pos     store.Position
 	shown   string    // run whose ending the socket is owed
-	endedAt time.Time // when the last ending was written to it
+	ended   string    // run of the last ending written to it
+	endedAt time.Time // and when
 	behind  bool      // its buffer was full; the log catches it up
 }
 

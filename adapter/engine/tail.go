@@ -178,7 +178,7 @@ func (s *session) send(m *member, en *store.Entry, ev *Event) {
 	}
 	m.pos, m.shown = at, shown
 	if en.Kind == store.KindEnd {
-		m.endedAt = time.Now()
+		m.ended, m.endedAt = en.Run, time.Now()
 	}
 }
 

@@ -128,6 +128,18 @@ var crashPoints = map[string]crashPoint{
 		},
 		rerun(false),
 	},
+	"refused upstream, back to starting": {
+		func(v *victim) {
+			submit(v.T, v.st, "s", "q1", store.Started)
+			v.sent()
+			v.dieAt(afterCommit)
+			b := batch("s", "run-q1", 2)
+			b.Patch.Phase = store.PhaseStarting
+			appendOK(v.T, v.st, b)
+			v.Fatal("the phase was not stored before the answer")
+		},
+		rerun(true),
+	},
 	"mid-run, text behind the checkpoint": {
 		func(v *victim) {
 			submit(v.T, v.st, "s", "q1", store.Started)

@@ -73,7 +73,7 @@ func (ch *change) patch(b *store.Batch) {
 	p := &b.Patch
 	if p.Phase != "" && p.Phase != ch.next.Phase {
 		ch.level = max(ch.level, soon)
-		if ch.next.Phase == store.PhaseStarting {
+		if ch.next.Phase == store.PhaseStarting || p.Phase == store.PhaseStarting {
 			ch.level = durable
 		}
 		ch.next.Phase = p.Phase
