@@ -36,8 +36,6 @@ const (
 	TextAuthenticationFailed = "Authentication failed"
 	TextProfileDenied        = "Profile access denied"
 	TextSessionRequired      = "session_id is required for cli source"
-	TextStreamEndedEarly     = "Response stream ended without a terminal event"
-	TextStreamMissing        = "Upstream response stream missing"
 )
 
 // Sources of a session (section 0.1).
