@@ -95,16 +95,10 @@ func (s *socket) Gone() bool {
 func (s *socket) Close(r engine.CloseReason) { s.disconnect(closeReason(r)) }
 
 func closeReason(r engine.CloseReason) socketio.Reason {
-	switch r {
-	case engine.CloseBehind:
+	if r == engine.CloseBehind {
 		return socketio.ReasonSlowConsumer
-	case engine.CloseDenied:
-		return socketio.ReasonCredentials
-	case engine.CloseDraining:
-		return reasonGoing
-	default:
-		return socketio.ReasonServerClose
 	}
+	return socketio.ReasonServerClose
 }
 
 // disconnect closes the connection so that the client connects again by itself:

@@ -30,10 +30,8 @@ type CloseReason string
 
 // Close reasons.
 const (
-	CloseBehind   CloseReason = "behind"   // its place in the log can no longer be read
-	CloseDenied   CloseReason = "denied"   // its rights have ended
-	CloseStore    CloseReason = "store"    // the store did not answer in time
-	CloseDraining CloseReason = "draining" // this node goes away
+	CloseBehind CloseReason = "behind" // its place in the log can no longer be read
+	CloseStore  CloseReason = "store"  // the store did not answer in time
 )
 
 // Socket is a client connection as the engine sees it. Its methods are safe for
