@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/hermes-edge/hermes-edge/adapter/engine"
@@ -19,7 +20,7 @@ func TestEverySourceIsServed(t *testing.T) {
 	}
 }
 
-// CR-10, RUN-11: leaving does not stop the run.
+// CR-10, GW-14, RUN-11: leaving does not stop the run.
 func TestRunGoesOnWithoutWatchers(t *testing.T) {
 	r := newRig(t)
 	a := r.client("alice")
@@ -40,7 +41,7 @@ func TestRunGoesOnWithoutWatchers(t *testing.T) {
 	}
 }
 
-// CR-46, CR-49, QUE-01: many messages while busy run one after the other, in order,
+// CR-46, CR-49, GW-42, QUE-01: many messages while busy run one after the other, in order,
 // and none of them beside another.
 func TestManyQueuedMessagesRunInOrder(t *testing.T) {
 	r := newRig(t)
@@ -140,6 +141,47 @@ func TestResumeStartsNothing(t *testing.T) {
 	}
 	if r.head("s1").Messages != 2 {
 		t.Error("resume changed the transcript")
+	}
+}
+
+// CR-55: answers leave in the order of the requests, also when one is large.
+func TestResumesAreAnsweredInOrder(t *testing.T) {
+	r := newRig(t)
+	a := r.client("alice")
+	a.run("big", "q1", "one")
+	r.next().end(engine.Outcome{Output: strings.Repeat("long ", 100_000)})
+	_, at := a.waitFor(0, "run.completed")
+	for _, sid := range []string{"big", "unknown", "big"} {
+		r.e.Resume(context.Background(), a, encode(map[string]any{"session_id": sid}))
+	}
+	var order []string
+	for _, e := range a.seen(at) {
+		order = append(order, e.str("session_id"))
+	}
+	if got := strings.Join(order, " "); got != "big unknown big" {
+		t.Errorf("answered in the order %s", got)
+	}
+}
+
+// CR-30: empty deltas are skipped, the others arrive in order.
+func TestEmptyDeltasAreSkipped(t *testing.T) {
+	r := newRig(t)
+	a := r.client("alice")
+	a.run("s1", "q1", "one")
+	c := r.next()
+	c.start(t, "r1")
+	for _, delta := range []string{"", "a", "", "b"} {
+		c.say(delta)
+	}
+	c.end(engine.Outcome{Output: "ab"})
+	a.waitFor(0, "run.completed")
+	for _, e := range a.seen(0) {
+		if e.name == "message.delta" && e.str("delta") == "" {
+			t.Error("an empty delta was sent")
+		}
+	}
+	if got := a.text(0); got != "ab" {
+		t.Errorf("text %q", got)
 	}
 }
 

@@ -31,7 +31,7 @@ const (
 var errBusy = errors.New("no turn of the gateway came free")
 
 // deleteTimeout bounds the removal of a stored response, on the side.
-const deleteTimeout = 10 * time.Second
+const deleteTimeout = 3 * time.Second
 
 // Observer receives what metrics count; it may be nil.
 type Observer interface {
