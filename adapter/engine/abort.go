@@ -109,11 +109,7 @@ func (e *Engine) CancelQueued(ctx context.Context, sock Socket, raw json.RawMess
 	defer cancel()
 	head, err := e.head(ctx, req.SessionID)
 	if err == nil && head.Exists() && mayOpenHead(sock, head) {
-		var res store.CancelResult
-		res, err = e.cfg.Store.CancelQueued(ctx, req.SessionID, guardOf(head), req.QueueID)
-		if res.Code == store.Cancelled {
-			e.cfg.Metrics.QueueLength(-1)
-		}
+		_, err = e.cfg.Store.CancelQueued(ctx, req.SessionID, guardOf(head), req.QueueID)
 	}
 	if err != nil {
 		e.log.Warn("queued message not cancelled", zap.String("session", req.SessionID), zap.Error(err))

@@ -218,7 +218,6 @@ func (s *session) accepted(ctx context.Context, sock Socket, args store.SubmitAr
 		r.start(&args.Item, res.Row)
 		return nil
 	case store.Queued:
-		s.e.cfg.Metrics.QueueLength(1)
 		s.box.do(func() {
 			s.welcome(sock, res, "")
 			s.follow()

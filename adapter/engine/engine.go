@@ -40,7 +40,7 @@ type Config struct {
 type Metrics interface {
 	RunStarted(executor string)
 	RunEnded(executor, outcome string, d time.Duration)
-	QueueLength(delta int)
+	QueueLength(delta int) // messages that wait in the sessions known here
 	Delta(n int)
 	FirstDelta(d time.Duration)
 	Watchers(delta int)       // memberships: a socket in a session

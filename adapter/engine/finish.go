@@ -161,7 +161,6 @@ func (r *runner) finished(res store.FinishResult, out Outcome, state store.State
 	case store.Next:
 		r.seq++
 		r.usage = r.usage.Add(out.Usage)
-		r.e.cfg.Metrics.QueueLength(-1)
 		r.s.box.do(r.s.follow)
 		return res.Item, res.Row, state
 	case store.Waiting:

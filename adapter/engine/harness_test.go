@@ -269,6 +269,8 @@ type rig struct {
 	x     *script
 	e     *engine.Engine
 	n     int
+
+	gauges *gauges
 }
 
 type clock struct {
@@ -285,7 +287,7 @@ func (c *clock) add(d time.Duration) {
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	r := &rig{t: t, clock: &clock{now: 1_800_000_000_000}, x: &script{calls: make(chan *call)}}
+	r := &rig{t: t, clock: &clock{now: 1_800_000_000_000}, x: &script{calls: make(chan *call)}, gauges: &gauges{}}
 	r.st = memory.New(memory.Options{Clock: r.clock.Now})
 	r.e = r.node("n1")
 	return r
@@ -299,6 +301,7 @@ func (r *rig) node(name string) *engine.Engine {
 		Executors: func(profile string) (string, engine.Executor, error) { return "gateway", r.x, nil },
 		Profiles:  func() []string { return []string{"default", "work"} },
 		Limits:    func() engine.Limits { return engine.Limits{} },
+		Metrics:   r.gauges,
 	})
 	if err := e.Start(context.Background()); err != nil {
 		r.t.Fatal(err)

@@ -42,6 +42,7 @@ type session struct {
 	members map[Socket]*member
 	runner  *runner
 	queue   queueCache
+	waiting int         // messages in the queue, as the log last said
 	latest  store.Entry // the own entry being delivered; kept here to be used again
 }
 
@@ -87,12 +88,23 @@ func (s *session) shut() {
 	if s.open {
 		s.sub.Close()
 		s.open = false
+		s.countQueue(0)
+	}
+}
+
+// countQueue keeps the metric of waiting messages: those of the sessions known
+// here.
+func (s *session) countQueue(n int) {
+	if n != s.waiting {
+		s.e.cfg.Metrics.QueueLength(n - s.waiting)
+		s.waiting = n
 	}
 }
 
 // bind makes an incarnation the current one.
 func (s *session) bind(head store.Session) {
 	s.ep, s.owner, s.profile = head.Incarnation, head.Owner, head.Profile
+	s.countQueue(head.QueueLength)
 	s.queue = queueCache{}
 }
 

@@ -141,6 +141,9 @@ func (s *session) deliverAll(entries []store.Entry) {
 func (s *session) deliver(en *store.Entry) {
 	s.moveTo(en.Position())
 	s.e.cfg.Metrics.Delta(deltaCount(en))
+	if en.Kind == store.KindQueue {
+		s.countQueue(en.QueueLength)
+	}
 	if len(s.members) == 0 {
 		s.queue.observe(en)
 		return

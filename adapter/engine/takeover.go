@@ -113,7 +113,6 @@ func (s *session) claim(ctx context.Context) (store.TakeOverResult, error) {
 	})
 	switch {
 	case res.Code == store.Next:
-		s.e.cfg.Metrics.QueueLength(-1)
 		r.start(res.Item, res.Row)
 	case res.Rerun:
 		r.start(res.Item, res.Row)
