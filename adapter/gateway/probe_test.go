@@ -129,6 +129,27 @@ func TestProberStatus(t *testing.T) {
 	}
 }
 
+// A gateway that comes up after the edge is found by whoever looks at the status.
+func TestOldStatusIsRefreshed(t *testing.T) {
+	fake := fakegateway.Start(t, fakegateway.Options{Key: testKey})
+	p := NewProber(newClient(t, Config{BaseURL: fake.URL}))
+	defer p.Close()
+	if _, err := p.Info(context.Background()); err == nil {
+		t.Fatal("a probe without the key succeeded")
+	}
+	fake.SetKey("")
+	p.mu.Lock()
+	p.at = p.at.Add(-ProbeFailureTTL)
+	p.mu.Unlock()
+	if s := p.Status(); s.Reachable {
+		t.Errorf("the status waited for the gateway: %+v", s)
+	}
+	<-p.start()
+	if s := p.Status(); !s.Reachable {
+		t.Errorf("after the refresh: %+v", s)
+	}
+}
+
 // One probe serves all callers, and its answer is kept for a while.
 func TestProberShares(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

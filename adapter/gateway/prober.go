@@ -82,10 +82,14 @@ func (p *Prober) Refresh(ctx context.Context) (Info, error) {
 	}
 }
 
-// Status returns the last known facts without asking the gateway.
+// Status returns the last known facts at once. If they are too old, the gateway is
+// asked in the background, so that a later call knows better.
 func (p *Prober) Status() Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if !p.at.IsZero() && !p.fresh() {
+		p.startLocked()
+	}
 	s := Status{
 		Probed: !p.at.IsZero(), Reachable: !p.at.IsZero() && p.err == nil, ProbedAt: p.at,
 		Class: p.info.Class, Release: p.info.Class.String(), Version: p.info.Version, Model: p.info.Model,
@@ -118,6 +122,10 @@ func (p *Prober) result() (Info, error) {
 func (p *Prober) start() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.startLocked()
+}
+
+func (p *Prober) startLocked() <-chan struct{} {
 	if p.running != nil {
 		return p.running
 	}
