@@ -181,3 +181,6 @@ func (s *Server) Log() string {
 	}
 	return string(b)
 }
+
+// Pid is the process id of the server.
+func (s *Server) Pid() string { return strconv.Itoa(s.cmd.Process.Pid) }

@@ -4,7 +4,8 @@ import (
 	"embed"
 	"fmt"
 	"path"
-	"sort"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -53,15 +54,12 @@ func compose(name string, o *Options) (*script, error) {
 		return nil, fmt.Errorf("read script: %w", err)
 	}
 	keys, includes := directive(string(body), "keys"), directive(string(body), "include")
-	var b strings.Builder
-	b.WriteString(constants(o))
-	b.WriteString("local key = {")
+	names := constants(o)
 	for i, k := range keys {
-		if k != "*" {
-			fmt.Fprintf(&b, "%s = KEYS[%d], ", k, i+1)
-		}
+		names["key."+k] = fmt.Sprintf("KEYS[%d]", i+1)
 	}
-	b.WriteString("}\n")
+	var b strings.Builder
+	b.WriteString("local wanted = " + luaList(directive(string(body), "root")) + "\n")
 	for _, lib := range append([]string{"base"}, includes...) {
 		text, err := sources.ReadFile(path.Join("scripts/lib", lib+".lua"))
 		if err != nil {
@@ -70,7 +68,12 @@ func compose(name string, o *Options) (*script, error) {
 		b.WriteString(bare(string(text)))
 	}
 	b.WriteString(bare(string(body)))
-	return &script{name: name, keys: keys, Script: redis.NewScript(b.String())}, nil
+	return &script{name: name, keys: keys, Script: redis.NewScript(named.ReplaceAllStringFunc(b.String(), func(n string) string {
+		if v, ok := names[n]; ok {
+			return v
+		}
+		return "nil" // a key that this script does not have, in a library function that it does not use
+	}))}, nil
 }
 
 // directive returns the words of a line of the header, e.g. "-- keys: h t".
@@ -81,6 +84,14 @@ func directive(body, name string) []string {
 		}
 	}
 	return nil
+}
+
+// luaList writes words as a Lua list, nil if there are none.
+func luaList(words []string) string {
+	if len(words) == 0 {
+		return "nil"
+	}
+	return "{'" + strings.Join(words, "', '") + "'}"
 }
 
 // bare leaves out comments that fill a line: the text goes to the server.
@@ -94,27 +105,23 @@ func bare(text string) string {
 	return b.String()
 }
 
-// constants writes the limits as a Lua table.
-func constants(o *Options) string {
+// named finds the names that composing replaces: a table of them would be built
+// by each call anew.
+var named = regexp.MustCompile(`\b(limits|key)\.[A-Za-z]+\b`)
+
+// constants are the limits by their names in scripts.
+func constants(o *Options) map[string]string {
 	l := o.Limits
-	c := map[string]int64{
+	names := make(map[string]string)
+	for name, n := range map[string]int64{
 		"version": layoutVersion, "attempts": maxAttempts,
 		"items": int64(l.QueueItems), "queueBytes": int64(l.QueueBytes), "itemBytes": int64(l.ItemBytes),
 		"ledger": int64(l.LedgerEntries), "keep": int64(l.LogKeep), "keepBytes": int64(l.LogKeepBytes),
 		"retention": o.Retention.Milliseconds(), "margin": expiryMargin.Milliseconds(),
 		"log": store.IdleLogTTL.Milliseconds(), "tombstone": store.TombstoneTTL.Milliseconds(),
 		"purged": purgedLog.Milliseconds(), "chunk": readChunk, "readBytes": readBytes,
+	} {
+		names["limits."+name] = strconv.FormatInt(n, 10)
 	}
-	names := make([]string, 0, len(c))
-	for name := range c {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	var b strings.Builder
-	b.WriteString("local limits = {")
-	for _, name := range names {
-		fmt.Fprintf(&b, "%s = %d, ", name, c[name])
-	}
-	b.WriteString("}\n")
-	return b.String()
+	return names
 }

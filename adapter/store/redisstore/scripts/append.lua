@@ -3,6 +3,7 @@
 -- args: channel, stamp, token, run, sequence, ttl, phase, wire id,
 --       1 if upstream is set, upstream, 1 if a checkpoint is set, checkpoint,
 --       events (kind, name, payload), rows (role, data)
+-- root: v ep del tok run as s z lb ql dq qd ab mv r msgs tools rj kc
 -- include: root log trim rows ledger queue run owner
 local channel = arg()
 stamp = arg()
@@ -10,7 +11,9 @@ local token, run, seq, ttl = arg(), arg(), int(), int()
 local no = refusal(token, run)
 if no then return refused(no, run) end
 if seq == num('as') then
-  if str('ar') == '' then return refused('back', run) end
+  local kept = call('HGET', key.h, 'ar')
+  if not kept or kept == '' then return refused('back', run) end
+  set('ar', kept)
   return stored('dup')
 end
 if seq ~= num('as') + 1 then return refused('back', run) end
@@ -29,8 +32,9 @@ if folded then
   write('SET', key.k, checkpoint)
 end
 set('as', seq)
+local lo, lz = position()
 set('ar', cmsgpack.pack(result(bo, bz, ids)))
 lease(token, ttl)
 commit(channel)
 if folded then trim(num('kc')) end
-return stored('ok')
+return reply('ok', bo, bz, lo, lz, now, ids, '')

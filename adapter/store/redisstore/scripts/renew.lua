@@ -1,6 +1,7 @@
 -- Renews the lease.
 -- keys: h d l
 -- args: token, run, last acknowledged sequence, ttl
+-- root: v ep del tok run as s z ql ab mv
 -- include: root log ledger run owner
 local token, run, seq, ttl = arg(), arg(), int(), int()
 local no = refusal(token, run)

@@ -1,9 +1,15 @@
--- The root record: read as a whole, changed in memory, written by commit() as
+-- The root record: read as a whole, or of it what the header names, changed in memory, written by commit() as
 -- the first write of the script, so that a server that is out of memory or short
 -- of replicas refuses the script before anything has changed.
 local root, changed, dropped, writes = {}, {}, {}, {}
-local record = call('HGETALL', key.h)
-for i = 1, #record, 2 do root[record[i]] = record[i + 1] end
+local record
+if wanted then
+  record = call('HMGET', key.h, unpack(wanted))
+  for i = 1, #wanted do root[wanted[i]] = record[i] or nil end
+else
+  record = call('HGETALL', key.h)
+  for i = 1, #record, 2 do root[record[i]] = record[i + 1] end
+end
 if (tonumber(root.v) or 0) > limits.version then error('TOONEW') end
 
 local function num(field)
