@@ -1,10 +1,12 @@
 package redisstore
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
+	"maps"
 	"path"
-	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -55,6 +57,9 @@ func compose(name string, o *Options) (*script, error) {
 	}
 	keys, includes := directive(string(body), "keys"), directive(string(body), "include")
 	names := constants(o)
+	for _, k := range allKeys { // one that a script does not have stands in a library function that it does not use
+		names["key."+k] = "nil"
+	}
 	for i, k := range keys {
 		names["key."+k] = fmt.Sprintf("KEYS[%d]", i+1)
 	}
@@ -68,12 +73,7 @@ func compose(name string, o *Options) (*script, error) {
 		b.WriteString(bare(string(text)))
 	}
 	b.WriteString(bare(string(body)))
-	return &script{name: name, keys: keys, Script: redis.NewScript(named.ReplaceAllStringFunc(b.String(), func(n string) string {
-		if v, ok := names[n]; ok {
-			return v
-		}
-		return "nil" // a key that this script does not have, in a library function that it does not use
-	}))}, nil
+	return &script{name: name, keys: keys, Script: redis.NewScript(replacer(names).Replace(b.String()))}, nil
 }
 
 // directive returns the words of a line of the header, e.g. "-- keys: h t".
@@ -105,9 +105,21 @@ func bare(text string) string {
 	return b.String()
 }
 
-// named finds the names that composing replaces: a table of them would be built
-// by each call anew.
-var named = regexp.MustCompile(`\b(limits|key)\.[A-Za-z]+\b`)
+// allKeys are the names of keys in scripts (contract section 2).
+var allKeys = []string{"h", "t", "e", "q", "i", "d", "dx", "k", "l", "n", "a", "z", "w", "u", "c"}
+
+// replacer puts values in the place of names: a table of them would be built by
+// each call anew. Of two names that begin alike the longer one goes first.
+func replacer(names map[string]string) *strings.Replacer {
+	sorted := slices.SortedFunc(maps.Keys(names), func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b))
+	})
+	pairs := make([]string, 0, 2*len(names))
+	for _, name := range sorted {
+		pairs = append(pairs, name, names[name])
+	}
+	return strings.NewReplacer(pairs...)
+}
 
 // constants are the limits by their names in scripts.
 func constants(o *Options) map[string]string {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 	"go.uber.org/zap/zaptest"
 
@@ -59,24 +60,53 @@ func age(t testing.TB, st *Store, prefix string, by time.Duration) {
 			end
 		end
 		return 1`
-	if err := st.client.Eval(context.Background(), script, nil, prefix, by.Milliseconds()).Err(); err != nil {
+	ctx := context.Background()
+	on := func(c redis.UniversalClient) error {
+		return c.Eval(ctx, "#!lua flags=allow-cross-slot-keys\n"+script, nil, prefix, by.Milliseconds()).Err()
+	}
+	err := error(nil)
+	if cluster, ok := st.client.(*redis.ClusterClient); ok {
+		err = cluster.ForEachMaster(ctx, func(_ context.Context, c *redis.Client) error { return on(c) })
+	} else {
+		err = on(st.client)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 }
 
 // TestConformance: three nodes share one server, each test has its own prefix.
 func TestConformance(t *testing.T) {
-	server := redisserver.Start(t)
+	server := redisserver.Start(t, "--appendonly", "yes", "--appendfsync", "no")
+	conformance(t, Options{Addrs: []string{server.Addr}}, func() {
+		server.Stop()
+		server.Restart()
+	})
+}
+
+// TestConformanceCluster: three nodes share a cluster of three masters, so that a
+// script that touches a key of another slot fails.
+func TestConformanceCluster(t *testing.T) {
+	var addrs []string
+	for _, s := range redisserver.StartCluster(t, 3) {
+		addrs = append(addrs, s.Addr)
+	}
+	conformance(t, Options{Mode: Cluster, Addrs: addrs}, nil)
+}
+
+func conformance(t *testing.T, o Options, newGeneration func()) {
 	n := 0
 	storetest.Run(t, func(t *testing.T) storetest.Harness {
 		n++
 		prefix := fmt.Sprintf("t%d:", n)
-		h := storetest.Harness{Limits: storetest.Limits(), Leases: true, NotAfter: true}
+		h := storetest.Harness{
+			Limits: storetest.Limits(), Leases: true, NotAfter: true, Retention: 24 * time.Hour, NewGeneration: newGeneration,
+		}
 		var nodes []*Store
 		for i := range 3 {
-			st := open(t, Options{
-				Addrs: []string{server.Addr}, Prefix: prefix, Node: fmt.Sprintf("n%d", i+1), Limits: h.Limits,
-			})
+			o := o
+			o.Prefix, o.Node, o.Limits, o.Retention = prefix, fmt.Sprintf("n%d", i+1), h.Limits, h.Retention
+			st := open(t, o)
 			nodes = append(nodes, st)
 			h.Nodes = append(h.Nodes, store.Store(st))
 		}
