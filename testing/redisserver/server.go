@@ -64,8 +64,8 @@ func Start(t testing.TB, args ...string) *Server {
 			"--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction", "--daemonize", "no",
 		}, args...),
 	}
-	t.Cleanup(s.Kill)
 	s.run()
+	t.Cleanup(s.Kill)
 	return s
 }
 
@@ -181,6 +181,3 @@ func (s *Server) Log() string {
 	}
 	return string(b)
 }
-
-// Pid is the process id of the server.
-func (s *Server) Pid() string { return strconv.Itoa(s.cmd.Process.Pid) }
