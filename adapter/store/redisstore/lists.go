@@ -2,7 +2,7 @@ package redisstore
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -64,11 +64,12 @@ func (l *lists) before(ctx context.Context, sid string, g store.Guard) error {
 	if ok {
 		return nil
 	}
-	if err := l.write(ctx, map[place]int64{p: l.st.Now()}); err != nil {
-		if errors.Is(err, store.ErrUnknown) { // of a list; the session is certainly not made
-			err = errors.Join(store.ErrUnavailable, errors.Unwrap(err))
-		}
+	if err := l.st.leave(ctx); err != nil {
 		return err
+	}
+	if err := l.write(ctx, map[place]int64{p: l.st.Now()}); err != nil {
+		// Whatever became of the list, the session has certainly not been touched.
+		return fmt.Errorf("%w: put the session into its lists: %s", store.ErrUnavailable, err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -127,9 +128,6 @@ func (l *lists) flush(ctx context.Context) error {
 // write puts sessions into their lists, not below the place that they have.
 func (l *lists) write(ctx context.Context, batch map[place]int64) error {
 	st := l.st
-	if err := st.leave(ctx); err != nil && ctx.Err() != nil {
-		return err
-	}
 	ctx, cancel := st.timeout(ctx)
 	defer cancel()
 	add := st.scripts["list_add"]
