@@ -61,7 +61,7 @@ func Start(t testing.TB, args ...string) *Server {
 		Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), t: t, log: filepath.Join(dir, "redis.log"),
 		args: append([]string{
 			binary, "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir, "--logfile", filepath.Join(dir, "redis.log"),
-			"--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction", "--daemonize", "no",
+			"--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction", "--daemonize", "no", "--repl-diskless-sync-delay", "0",
 		}, args...),
 	}
 	s.run()

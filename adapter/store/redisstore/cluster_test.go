@@ -72,15 +72,7 @@ func TestSlotMoved(t *testing.T) {
 	for _, s := range []*redisserver.Server{to, from, nodes[(i+2)%3]} {
 		ok(s, "CLUSTER", "SETSLOT", slot, "NODE", toID)
 	}
-	for { // a client may still have to learn of it
-		res, err := st.Append(t.Context(), batch)
-		if err == nil && (res.Code == store.OK || res.Code == store.Dup) {
-			break
-		}
-		if err == nil {
-			t.Fatal(res.Code)
-		}
-	}
+	eventually(t, "the client learns of it", func() bool { return wrote(t, st, batch) })
 	read, err := st.ReadLog(t.Context(), "s", first.Incarnation, store.Origin, 0)
 	if err != nil || read.Code != store.OK || len(read.Entries) != 3 {
 		t.Fatalf("ReadLog: %s, %d entries, %v", read.Code, len(read.Entries), err)
@@ -103,16 +95,13 @@ func TestDeadShard(t *testing.T) {
 	}
 	// Session lists stand on nodes of their own; their sessions are known by now.
 	nodes[1].Kill()
-	for {
+	eventually(t, "calls are refused at once", func() bool {
 		_, err := st.Append(t.Context(), deltas(sids[1], "run-q", 1, 1))
 		if err == nil {
 			t.Fatal("a dead node answers")
 		}
-		if errors.Is(err, errOpen) {
-			wantError(t, "Append", err, store.ErrUnavailable)
-			break
-		}
-	}
+		return errors.Is(err, errOpen) && errors.Is(err, store.ErrUnavailable)
+	})
 	for _, i := range []int{0, 2} {
 		appended(t, st, deltas(sids[i], "run-q", 1, 1), store.OK)
 	}
@@ -120,13 +109,7 @@ func TestDeadShard(t *testing.T) {
 		t.Fatal("the store calls itself available")
 	}
 	nodes[1].Restart()
-	for !st.Available() {
-		select {
-		case <-time.After(20 * time.Millisecond):
-		case <-t.Context().Done():
-			t.Fatal("the breaker stays open")
-		}
-	}
+	eventually(t, "the breaker closes", st.Available)
 }
 
 // TestProblems: an eviction policy that may drop sessions is told, also where

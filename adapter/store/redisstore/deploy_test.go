@@ -40,35 +40,32 @@ func TestSentinel(t *testing.T) {
 	if n := master.Do("WAIT", 1, 20_000); n != "1" {
 		t.Fatalf("the replica does not follow: %s", n)
 	}
-	for !strings.Contains(sentinel.Do("SENTINEL", "MASTER", "edge"), "num-slaves 1") && !strings.Contains(sentinel.Do("SENTINEL", "MASTER", "edge"), "num-slaves:1") {
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-t.Context().Done():
-			t.Fatal("the sentinel does not see the replica")
-		}
-	}
+	eventually(t, "the sentinel sees the replica", func() bool {
+		return strings.Contains(sentinel.Do("SENTINEL", "MASTER", "edge"), "num-slaves 1") ||
+			strings.Contains(sentinel.Do("SENTINEL", "MASTER", "edge"), "num-slaves:1")
+	})
 	master.Kill()
 	batch := deltas("s", "run-q", 1, 1)
-	for {
-		res, err := st.Append(t.Context(), batch)
-		if err == nil && (res.Code == store.OK || res.Code == store.Dup) {
-			break
-		}
-		if err == nil {
-			t.Fatalf("Append: %s", res.Code)
-		}
-		if !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrUnknown) {
-			t.Fatal(err)
-		}
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-t.Context().Done():
-			t.Fatal("no successor")
-		}
-	}
+	eventually(t, "the successor answers", func() bool { return wrote(t, st, batch) })
 	if h := headOf(t, st, "s"); h.Head.Offset != 2 {
 		t.Fatalf("the log is at %d", h.Head.Offset)
 	}
+}
+
+// wrote sends a batch and reports whether it has been written, now or before.
+func wrote(t *testing.T, st *Store, b store.Batch) bool {
+	t.Helper()
+	res, err := st.Append(t.Context(), b)
+	if err != nil {
+		if !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrUnknown) {
+			t.Fatal(err)
+		}
+		return false
+	}
+	if res.Code != store.OK && res.Code != store.Dup {
+		t.Fatalf("Append: %s", res.Code)
+	}
+	return true
 }
 
 // certify makes a certificate of 127.0.0.1 that is its own authority.

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -68,8 +69,10 @@ func (l *lists) before(ctx context.Context, sid string, g store.Guard) error {
 		return err
 	}
 	if err := l.write(ctx, map[place]int64{p: l.st.Now()}); err != nil {
-		// Whatever became of the list, the session has certainly not been touched.
-		return fmt.Errorf("%w: put the session into its lists: %s", store.ErrUnavailable, err)
+		if errors.Is(err, store.ErrUnknown) { // of the list; the session has certainly not been touched
+			return fmt.Errorf("%w: put the session into its lists: %s", store.ErrUnavailable, err)
+		}
+		return fmt.Errorf("put the session into its lists: %w", err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -20,16 +20,24 @@ func nervous(t *testing.T, addr string) *Store {
 	return open(t, Options{Addrs: []string{addr}, Timeout: 400 * time.Millisecond, breakAfter: 300 * time.Millisecond})
 }
 
+// eventually waits until something is so.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for !is() {
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			t.Fatalf("in vain: %s", what)
+		}
+	}
+}
+
 // answers waits until the store answers again.
 func answers(t *testing.T, st *Store) {
 	t.Helper()
-	for st.Ping(t.Context()) != nil {
-		select {
-		case <-time.After(20 * time.Millisecond):
-		case <-t.Context().Done():
-			t.Fatal("redis did not come back")
-		}
-	}
+	eventually(t, "redis is back", func() bool { return st.Ping(t.Context()) == nil })
 }
 
 func submitted(t *testing.T, st *Store, a store.SubmitArgs, want store.Code) store.SubmitResult {
@@ -107,13 +115,11 @@ func TestPaused(t *testing.T) {
 	}
 	wantError(t, "Submit", <-done, store.ErrUnknown)
 	wantError(t, "Submit", <-done, store.ErrUnknown)
-	for { // a call is waited for while the breaker finds out
+	eventually(t, "calls are refused at once", func() bool {
 		_, err := st.Submit(t.Context(), offer("c", "q"))
-		if errors.Is(err, errOpen) {
-			wantError(t, "Submit", err, store.ErrUnavailable)
-			break
-		}
-	}
+		wantError(t, "Submit", err, store.ErrUnavailable)
+		return errors.Is(err, errOpen)
+	})
 	if st.Available() {
 		t.Fatal("the store calls itself available")
 	}
@@ -142,19 +148,14 @@ func TestBreakerClosesByItself(t *testing.T) {
 	st := nervous(t, server.Addr)
 	answers(t, st)
 	server.Kill()
-	for st.Available() {
+	eventually(t, "the breaker opens", func() bool {
 		if err := st.Ping(t.Context()); err == nil {
 			t.Fatal("a dead server answers")
 		}
-	}
+		return !st.Available()
+	})
 	server.Restart()
-	for !st.Available() {
-		select {
-		case <-time.After(10 * time.Millisecond):
-		case <-t.Context().Done():
-			t.Fatal("the breaker stays open")
-		}
-	}
+	eventually(t, "the breaker closes", st.Available)
 }
 
 // TestKilledWithAOF: nothing acknowledged is lost, the same call again is known,

@@ -99,10 +99,16 @@ func conformance(t *testing.T, o Options, newGeneration func()) {
 	storetest.Run(t, func(t *testing.T) storetest.Harness {
 		n++
 		prefix := fmt.Sprintf("t%d:", n)
-		h := storetest.Harness{
-			Limits: storetest.Limits(), Leases: true, NotAfter: true, Retention: 24 * time.Hour, NewGeneration: newGeneration,
-		}
+		h := storetest.Harness{Limits: storetest.Limits(), Leases: true, NotAfter: true, Retention: 24 * time.Hour}
 		var nodes []*Store
+		if newGeneration != nil {
+			h.NewGeneration = func() {
+				newGeneration()
+				for _, st := range nodes {
+					answers(t, st)
+				}
+			}
+		}
 		for i := range 3 {
 			o := o
 			o.Prefix, o.Node, o.Limits, o.Retention = prefix, fmt.Sprintf("n%d", i+1), h.Limits, h.Retention

@@ -35,13 +35,14 @@ func listen(t *testing.T, st *Store, sid string) (*listener, store.Subscription)
 // until waits for a hint of a kind.
 func (l *listener) until(what string, is func(store.Hint) bool) store.Hint {
 	l.t.Helper()
+	limit := time.After(30 * time.Second)
 	for {
 		select {
 		case h := <-l.hints:
 			if is(h) {
 				return h
 			}
-		case <-l.t.Context().Done():
+		case <-limit:
 			l.t.Fatalf("no hint: %s", what)
 		}
 	}
