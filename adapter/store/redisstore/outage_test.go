@@ -99,32 +99,33 @@ func TestDownAtStart(t *testing.T) {
 // become too late (H4).
 func TestPaused(t *testing.T) {
 	server := redisserver.Start(t)
-	st := nervous(t, server.Addr)
+	// Each has one connection, at rest, so that its call is sent and not only meant to be.
+	st, other := nervous(t, server.Addr), nervous(t, server.Addr)
 	submitted(t, st, offer("a", "q0"), store.Started)
-	submitted(t, st, offer("b", "q0"), store.Started)
+	submitted(t, other, offer("b", "q0"), store.Started)
+	for _, s := range []*Store{st, other} {
+		if err := s.lists.flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
 	late, plain := offer("a", "q1"), offer("b", "q1")
 	late.NotAfter = st.Now() + 100
 
 	server.Pause()
-	done := make(chan error, 2)
-	for _, a := range []store.SubmitArgs{late, plain} {
-		go func() {
-			_, err := st.Submit(context.Background(), a)
-			done <- err
-		}()
-	}
-	wantError(t, "Submit", <-done, store.ErrUnknown)
-	wantError(t, "Submit", <-done, store.ErrUnknown)
+	_, err := st.Submit(t.Context(), late)
+	wantError(t, "Submit", err, store.ErrUnknown)
+	_, err = other.Submit(t.Context(), plain)
+	wantError(t, "Submit", err, store.ErrUnknown)
 	eventually(t, "calls are refused at once", func() bool {
-		_, err := st.Submit(t.Context(), offer("c", "q"))
-		wantError(t, "Submit", err, store.ErrUnavailable)
-		return errors.Is(err, errOpen)
+		_, err := st.Append(t.Context(), deltas("a", "run-q0", 1, 1))
+		return errors.Is(err, errOpen) && errors.Is(err, store.ErrUnavailable)
 	})
 	if st.Available() {
 		t.Fatal("the store calls itself available")
 	}
 	server.Resume()
 	answers(t, st)
+	answers(t, other)
 
 	again, err := st.Submit(t.Context(), late)
 	if err != nil || again.Code != store.Expired || again.Now <= late.NotAfter {
@@ -136,7 +137,7 @@ func TestPaused(t *testing.T) {
 	if h := headOf(t, st, "b"); h.QueueLength != 1 {
 		t.Fatal("what was sent has not been executed")
 	}
-	if res := submitted(t, st, plain, store.Queued); res.Length != 1 {
+	if res := submitted(t, other, plain, store.Queued); res.Length != 1 {
 		t.Fatalf("the same call again: %+v", res)
 	}
 }
@@ -247,6 +248,11 @@ func TestRefusedWrites(t *testing.T) {
 	server := redisserver.Start(t)
 	st := open(t, Options{Addrs: []string{server.Addr}})
 	submitted(t, st, offer("s", "q"), store.Started)
+	submitted(t, st, offer("idle", "q"), store.Started)
+	ended, err := st.Finish(t.Context(), store.FinishArgs{Batch: deltas("idle", "run-q", 1, 1), Outcome: store.StateCompleted})
+	if err != nil || ended.Code != store.Idle {
+		t.Fatal(ended.Code, err)
+	}
 	host, _, _ := net.SplitHostPort(server.Addr)
 	for i, c := range []struct{ name, on, off string }{
 		{"OOM", "CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0"},
@@ -263,6 +269,9 @@ func TestRefusedWrites(t *testing.T) {
 					t.Fatalf("%s: %s", line, got)
 				}
 			}
+			if err := st.lists.flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
 			head, keys := headOf(t, st, "s"), server.Do("DBSIZE")
 			do(c.on)
 			batch := deltas("s", "run-q", int64(i+1), 2)
@@ -275,7 +284,11 @@ func TestRefusedWrites(t *testing.T) {
 			_, err = st.Withdraw(t.Context(), "s", "w"+c.name, "run-x")
 			wantError(t, "Withdraw", err, store.ErrUnavailable)
 			_, err = st.Delete(t.Context(), "s", alice, "op", 0)
+			wantError(t, "Delete of a busy session", err, store.ErrUnavailable)
+			_, err = st.Delete(t.Context(), "idle", alice, "op", 0)
 			wantError(t, "Delete", err, store.ErrUnavailable)
+			_, err = st.Clear(t.Context(), "idle", alice, "op", 0)
+			wantError(t, "Clear", err, store.ErrUnavailable)
 			do(c.off)
 			if now := headOf(t, st, "s"); now.Head != head.Head || now.QueueLength != 0 || now.Deleting || server.Do("DBSIZE") != keys {
 				t.Fatalf("something has changed: %+v", now)

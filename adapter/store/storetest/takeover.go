@@ -60,6 +60,8 @@ func testTakeOver(t *testing.T, open Open) {
 			if !f.Leases {
 				return
 			}
+			f.start("q0")
+			f.finish(f.end(store.StateCompleted), store.Idle)
 			f.start("q1")
 			f.started()
 			b := f.batch("folded")
