@@ -32,7 +32,7 @@ func kept(t *testing.T, st *Store, sid string) (first, last int64) {
 func TestTrim(t *testing.T) {
 	server := redisserver.Start(t)
 	l := store.DefaultLimits()
-	l.LogKeepBytes = 4096
+	l.LogKeep, l.LogKeepBytes = 50, 4096
 	st := open(t, Options{Addrs: []string{server.Addr}, Limits: l})
 	submitted(t, st, offer("s", "q"), store.Started)
 	one := entrySize(deltas("s", "run-q", 1, 1).Events[0])
