@@ -36,8 +36,42 @@ func toOwner(r *reply) store.OwnerResult {
 
 // Append implements store.Runs.
 func (st *Store) Append(ctx context.Context, b store.Batch) (store.OwnerResult, error) {
+	b.Stamp = stamped(b.Stamp)
+	if plain(&b) {
+		r, err := st.session(ctx, "deltas", b.SID, deltaArgs(st.channel(b.SID), &b)...)
+		if err != nil {
+			return store.OwnerResult{}, err
+		}
+		if r.Code == store.OK {
+			return toOwner(r), nil
+		}
+	}
+	return st.append(ctx, &b)
+}
+
+// plain reports whether a batch holds plain events only, as nearly all do.
+func plain(b *store.Batch) bool {
+	for i := range b.Events {
+		if b.Events[i].Kind == store.KindStarted {
+			return false
+		}
+	}
+	return len(b.Rows) == 0 && b.Checkpoint == nil && b.Patch.Phase == "" && b.Patch.WireID == "" && b.Patch.Upstream == nil
+}
+
+func deltaArgs(channel string, b *store.Batch) []any {
+	args := make([]any, 0, 7+2*len(b.Events))
+	args = append(args, channel, b.Stamp, b.Token, b.Run, b.Seq, max(1, b.TTL.Milliseconds()), len(b.Events))
+	for _, e := range b.Events {
+		args = append(args, e.Name, e.Payload)
+	}
+	return args
+}
+
+// append writes any batch.
+func (st *Store) append(ctx context.Context, b *store.Batch) (store.OwnerResult, error) {
 	args := make([]any, 0, 16+3*len(b.Events)+2*len(b.Rows))
-	args = append(args, st.channel(b.SID), stamped(b.Stamp), b.Token, b.Run, b.Seq, b.TTL.Milliseconds(),
+	args = append(args, st.channel(b.SID), b.Stamp, b.Token, b.Run, b.Seq, b.TTL.Milliseconds(),
 		string(b.Patch.Phase), b.Patch.WireID, flag(b.Patch.Upstream != nil), b.Patch.Upstream,
 		flag(b.Checkpoint != nil), b.Checkpoint)
 	args = rowArgs(eventArgs(args, b.Events), b.Rows)
