@@ -31,6 +31,12 @@ type Harness struct {
 	// Pass lets at least d of the store's time pass. Nil: time cannot be moved in
 	// a test; the cases that need it are left out.
 	Pass func(d time.Duration)
+	// Retention is how long an idle session is kept. Zero: for ever, as far as this
+	// suite can tell. Needs Pass.
+	Retention time.Duration
+	// NewGeneration puts a new server process in the place of the one that serves
+	// the store, with all of its data. Nil: there is no such process.
+	NewGeneration func()
 	// Orphan makes the owner of a session look dead without waiting for its
 	// lease, e.g. by a restart. Nil: Pass over the lease is used.
 	Orphan func(sid string)

@@ -124,6 +124,13 @@ func testAppend(t *testing.T, open Open) {
 			equal(f, "messages", h.Messages, int64(3))
 			equal(f, "tools", h.ToolCalls, int64(1))
 			equal(f, "of the run", h.Run.Rows, int64(3))
+			b = f.batch("tool.started")
+			b.Rows = []store.NewRow{{Role: store.RoleTool, Data: []byte("3")}}
+			f.append(b, store.OK)
+			h = f.head()
+			equal(f, "messages", h.Messages, int64(4))
+			equal(f, "tools", h.ToolCalls, int64(2))
+			equal(f, "of the run", h.Run.Rows, int64(4))
 		},
 		"Renew": func(f *fixture) {
 			f.start("q1")

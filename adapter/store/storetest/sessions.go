@@ -111,6 +111,25 @@ func testSessions(t *testing.T, open Open) {
 			c("op3", store.Forbidden)
 		},
 		"List": testList,
+		"an idle session runs out as a whole, a busy one never (H20)": func(f *fixture) {
+			if f.Retention == 0 {
+				return
+			}
+			f.start("q1")
+			f.Pass(2 * f.Retention)
+			equal(f, "busy", f.head().Exists(), true)
+			equal(f, "rows", len(f.rows()), 1)
+			f.finish(f.end(store.StateCompleted), store.Idle)
+			f.Pass(f.Retention - time.Minute)
+			f.note(store.NoteArgs{SID: f.sid, Guard: f.guard, OpID: "n", Rows: []store.NewRow{{Role: store.RoleCommand}}}, store.OK)
+			f.Pass(f.Retention - time.Minute)
+			equal(f, "touched", len(f.rows()), 3)
+			f.Pass(2 * time.Minute)
+			equal(f, "idle", f.head().Exists(), false)
+			equal(f, "row ids begin anew", f.start("q1").Row.ID, int64(1))
+			f.Pass(2 * f.Retention)
+			equal(f, "rows", len(f.rows()), 1)
+		},
 	})
 }
 

@@ -60,6 +60,8 @@ func testTakeOver(t *testing.T, open Open) {
 			if !f.Leases {
 				return
 			}
+			f.start("q0")
+			f.finish(f.end(store.StateCompleted), store.Idle)
 			f.start("q1")
 			f.started()
 			b := f.batch("folded")
@@ -102,6 +104,36 @@ func testTakeOver(t *testing.T, open Open) {
 				equal(f, "rerun", res.Rerun, rerun)
 				equal(f, "attempt", res.Session.Run.Attempt, i+1)
 			}
+		},
+		"of a run begun under another generation is no rerun (H25)": func(f *fixture) {
+			if f.NewGeneration == nil {
+				return
+			}
+			f.start("q1")
+			f.NewGeneration()
+			if !f.orphan() {
+				return
+			}
+			equal(f, "rerun", f.takeOver("n2/b/t", nil, store.Resumed).Rerun, false)
+		},
+		"waits for the lease, which Append and Renew prolong": func(f *fixture) {
+			if !f.Leases {
+				return
+			}
+			f.start("q1")
+			f.Pass(store.LeaseTTL * 2 / 3)
+			f.append(f.batch("x"), store.OK)
+			f.Pass(store.LeaseTTL * 2 / 3)
+			f.takeOver("n2/b/t", nil, store.Held)
+			must[store.OwnerResult](f)(f.store.Renew(f.ctx(), f.sid, f.token, f.run, f.seq, store.LeaseTTL))
+			f.Pass(store.LeaseTTL * 2 / 3)
+			f.takeOver("n2/b/t", nil, store.Held)
+			f.enqueue("q2")
+			f.finish(f.end(store.StateCompleted, "gateway"), store.Next)
+			f.Pass(store.LeaseTTL * 2 / 3)
+			f.takeOver("n2/b/t", nil, store.Held)
+			f.Pass(store.LeaseTTL)
+			equal(f, "item", f.takeOver("n2/b/t", nil, store.Resumed).Item.QID, "q2")
 		},
 		"an expired lease that nobody took is renewed (H23)": func(f *fixture) {
 			if !f.Leases {

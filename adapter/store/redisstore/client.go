@@ -1,0 +1,103 @@
+package redisstore
+
+import (
+	"context"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// shards makes the breakers of a deployment: one for a server, one for each node
+// of a cluster.
+type shards struct {
+	opts   *Options
+	ctx    context.Context
+	cancel context.CancelFunc
+	probes sync.WaitGroup
+
+	mu  sync.Mutex
+	all map[string]*breaker
+}
+
+func newShards(o *Options) *shards {
+	ctx, cancel := context.WithCancel(context.Background())
+	return &shards{opts: o, ctx: ctx, cancel: cancel, all: make(map[string]*breaker)}
+}
+
+// watch puts a breaker before a shard's client. A cluster makes a client again
+// when a node has been away; it gets the breaker of that node.
+func (s *shards) watch(addr string, c *redis.Client) *redis.Client {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := &breaker{
+		addr: addr, after: breakAfter, log: s.opts.Logger, ctx: s.ctx, probes: &s.probes,
+		ping: func(ctx context.Context) error { return c.Ping(ctx).Err() },
+	}
+	if s.opts.breakAfter > 0 {
+		b.after = s.opts.breakAfter
+	}
+	s.all[addr] = b
+	c.AddHook(b)
+	return c
+}
+
+// open reports whether a shard does not answer.
+func (s *shards) open() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, b := range s.all {
+		b.mu.Lock()
+		open := b.open
+		b.mu.Unlock()
+		if open {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *shards) close() {
+	s.cancel()
+	s.probes.Wait()
+}
+
+// connect makes the client. Nothing is ever sent twice by it but what a cluster
+// redirects or a lost connection to one of its nodes makes it resend, for which
+// every operation is prepared.
+func (s *shards) connect() redis.UniversalClient {
+	o := s.opts
+	off := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	switch o.Mode {
+	case Cluster:
+		return redis.NewClusterClient(&redis.ClusterOptions{
+			Addrs: o.Addrs, Username: o.Username, Password: o.Password, TLSConfig: o.TLS,
+			MaxRedirects: 3, MaxRetries: -1,
+			DialTimeout: o.DialTimeout, DialerRetries: 1, ReadTimeout: o.Timeout, WriteTimeout: o.Timeout,
+			ContextTimeoutEnabled: true, PoolSize: o.PoolSize, PoolTimeout: poolTimeout,
+			DisableIdentity: true, MaintNotificationsConfig: off,
+			NewClient: func(opt *redis.Options) *redis.Client { return s.watch(opt.Addr, redis.NewClient(opt)) },
+		})
+	case Sentinel:
+		return s.watch(o.Master, redis.NewFailoverClient(&redis.FailoverOptions{
+			MasterName: o.Master, SentinelAddrs: o.Addrs,
+			SentinelUsername: o.SentinelUsername, SentinelPassword: o.SentinelPassword,
+			Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLS, MaxRetries: -1,
+			DialTimeout: o.DialTimeout, DialerRetries: 1, ReadTimeout: o.Timeout, WriteTimeout: o.Timeout,
+			ContextTimeoutEnabled: true, PoolSize: o.PoolSize, PoolTimeout: poolTimeout,
+			DisableIdentity: true,
+		}))
+	default:
+		return s.watch(o.Addrs[0], redis.NewClient(&redis.Options{
+			Addr: o.Addrs[0], Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLS, MaxRetries: -1,
+			DialTimeout: o.DialTimeout, DialerRetries: 1, ReadTimeout: o.Timeout, WriteTimeout: o.Timeout,
+			ContextTimeoutEnabled: true, PoolSize: o.PoolSize, PoolTimeout: poolTimeout,
+			DisableIdentity: true, MaintNotificationsConfig: off,
+		}))
+	}
+}
+
+// timeout bounds one call.
+func (st *Store) timeout(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, st.opts.Timeout)
+}

@@ -1,0 +1,159 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/hermes-edge/hermes-edge/adapter/store"
+)
+
+// Store implements store.Store on Redis. Methods are safe for concurrent use.
+type Store struct {
+	opts    Options
+	shards  *shards
+	client  redis.UniversalClient
+	scripts map[string]*script
+	clock   *clock
+	lists   *lists
+	hub     *hub
+
+	closed atomic.Bool
+	close  sync.Once
+	err    error
+}
+
+var _ store.Store = (*Store)(nil)
+
+// Open makes a Store. It does not wait for Redis: while there is none, operations
+// end with store.ErrUnavailable.
+func Open(o Options) (*Store, error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	silence()
+	scripts, err := load(&o)
+	if err != nil {
+		return nil, err
+	}
+	st := &Store{opts: o, scripts: scripts, clock: newClock()}
+	st.shards = newShards(&st.opts)
+	st.client = st.shards.connect()
+	st.lists = newLists(st)
+	st.hub = newHub(st)
+	return st, nil
+}
+
+// Close ends the connections. Calls under way end with an error.
+func (st *Store) Close() error {
+	st.close.Do(func() {
+		st.closed.Store(true)
+		st.lists.close()
+		st.hub.close()
+		st.shards.close()
+		if err := st.client.Close(); err != nil {
+			st.err = fmt.Errorf("close redis connections: %w", err)
+		}
+	})
+	return st.err
+}
+
+// Now implements store.Store: the store's time as its last answers bound it. In a
+// cluster the clocks of the nodes are taken for one.
+func (st *Store) Now() int64 { return st.clock.now() }
+
+// Ping asks one server for an answer.
+func (st *Store) Ping(ctx context.Context) error {
+	ctx, cancel := st.timeout(ctx)
+	defer cancel()
+	return mapError(ctx, st.client.Ping(ctx).Err())
+}
+
+// Available reports whether every shard that was asked lately has answered.
+func (st *Store) Available() bool { return !st.shards.open() }
+
+// leave refuses calls that need not be sent.
+func (st *Store) leave(ctx context.Context) error {
+	if st.closed.Load() {
+		return errClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx))
+	}
+	return nil
+}
+
+// call runs a script on keys of the caller's.
+func (st *Store) call(ctx context.Context, name string, keys []string, args ...any) (*reply, error) {
+	if err := st.leave(ctx); err != nil {
+		return nil, err
+	}
+	ctx, cancel := st.timeout(ctx)
+	defer cancel()
+	sent := time.Now()
+	v, err := st.scripts[name].Run(ctx, st.client, keys, args...).Slice()
+	if err != nil {
+		return nil, mapError(ctx, err)
+	}
+	return st.read(sent, v)
+}
+
+func (st *Store) read(sent time.Time, v []any) (*reply, error) {
+	r, ok := newReply(v)
+	if !ok {
+		return nil, errReply
+	}
+	st.clock.observe(sent, r.Now)
+	return r, nil
+}
+
+// session runs a script on a session.
+func (st *Store) session(ctx context.Context, name, sid string, args ...any) (*reply, error) {
+	if err := checkSID(sid); err != nil {
+		return nil, err
+	}
+	return st.call(ctx, name, st.sessionKeys(name, sid), args...)
+}
+
+func (st *Store) sessionKeys(name, sid string) []string {
+	names := st.scripts[name].keys
+	keys := make([]string, len(names))
+	tag := "{s:" + escape(sid) + "}"
+	for i, n := range names {
+		keys[i] = st.opts.Prefix + n + tag
+	}
+	return keys
+}
+
+// channel names the channel of a session's hints.
+func (st *Store) channel(sid string) string { return st.sessionKey("x", sid) }
+
+// random returns n random characters, for incarnations and stamps.
+func random(n int) string {
+	const letters = "0123456789abcdefghijklmnopqrstuvwxyz"
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = letters[rand.IntN(len(letters))]
+	}
+	return string(b)
+}
+
+// stamped returns the caller's stamp, or one of our own.
+func stamped(stamp string) string {
+	if stamp == "" {
+		return random(6)
+	}
+	return stamp
+}
+
+func flag(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
