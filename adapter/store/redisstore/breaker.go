@@ -30,7 +30,7 @@ type breaker struct {
 	ping   func(context.Context) error
 	log    *zap.Logger
 	ctx    context.Context
-	probes *sync.WaitGroup
+	probes *probes
 
 	mu       sync.Mutex
 	waiting  int       // calls without an answer
@@ -40,6 +40,29 @@ type breaker struct {
 }
 
 var _ redis.Hook = (*breaker)(nil)
+
+// probes are the goroutines that wait for shards to answer again. None starts once
+// they are waited for.
+type probes struct {
+	mu     sync.Mutex
+	closed bool
+	group  sync.WaitGroup
+}
+
+func (p *probes) run(probe func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.closed {
+		p.group.Go(probe)
+	}
+}
+
+func (p *probes) wait() {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	p.group.Wait()
+}
 
 // probing marks the breaker's own commands, which it lets through.
 type probing struct{}
@@ -87,7 +110,7 @@ func (b *breaker) trip(cause error) {
 	b.open = true
 	b.openings++
 	b.log.Warn("redis does not answer", zap.String("address", b.addr), zap.Error(cause))
-	b.probes.Go(b.probe)
+	b.probes.run(b.probe)
 }
 
 // probe asks until there is an answer, then closes the breaker.

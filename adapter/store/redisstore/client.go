@@ -14,7 +14,7 @@ type shards struct {
 	opts   *Options
 	ctx    context.Context
 	cancel context.CancelFunc
-	probes sync.WaitGroup
+	probes probes
 
 	mu  sync.Mutex
 	all map[string]*breaker
@@ -59,7 +59,7 @@ func (s *shards) open() bool {
 
 func (s *shards) close() {
 	s.cancel()
-	s.probes.Wait()
+	s.probes.wait()
 }
 
 // connect makes the client. Nothing is ever sent twice by it but what a cluster

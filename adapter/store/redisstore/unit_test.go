@@ -7,7 +7,6 @@ import (
 	"net"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -199,7 +198,7 @@ func (serverError) RedisError()     {}
 func TestBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
-		var probes sync.WaitGroup
+		var probes probes
 		alive, pings := false, 0
 		b := &breaker{
 			addr: "a", after: breakAfter, log: zap.NewNop(), ctx: ctx, probes: &probes,
@@ -210,7 +209,7 @@ func TestBreaker(t *testing.T) {
 				return context.DeadlineExceeded
 			},
 		}
-		defer probes.Wait()
+		defer probes.wait()
 		defer cancel()
 		slow := b.ProcessHook(func(context.Context, redis.Cmder) error {
 			time.Sleep(time.Second)
@@ -257,4 +256,23 @@ func TestBreaker(t *testing.T) {
 			t.Fatalf("nobody to connect to: %v", err)
 		}
 	})
+}
+
+// A breaker that opens while the store closes starts nothing that is left behind.
+func TestNoProbeAfterClose(t *testing.T) {
+	for range 200 {
+		ctx, cancel := context.WithCancel(context.Background())
+		var all probes
+		b := &breaker{addr: "a", after: breakAfter, log: zap.NewNop(), ctx: ctx, probes: &all, ping: func(context.Context) error { return nil }}
+		tripped := make(chan struct{})
+		go func() {
+			defer close(tripped)
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.trip(errOpen)
+		}()
+		cancel()
+		all.wait()
+		<-tripped
+	}
 }
