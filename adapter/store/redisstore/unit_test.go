@@ -7,6 +7,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -199,11 +200,12 @@ func TestBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		var probes probes
-		alive, pings := false, 0
+		var alive atomic.Bool
+		var pings atomic.Int64
 		b := &breaker{
 			addr: "a", after: breakAfter, log: zap.NewNop(), ctx: ctx, probes: &probes,
 			ping: func(context.Context) error {
-				if pings++; alive {
+				if pings.Add(1); alive.Load() {
 					return nil
 				}
 				return context.DeadlineExceeded
@@ -238,10 +240,10 @@ func TestBreaker(t *testing.T) {
 			t.Fatalf("a pipeline: %v, %v", err, cmd.Err())
 		}
 		time.Sleep(time.Minute)
-		if pings < 10 || pings > 40 {
-			t.Fatalf("%d probes in a minute", pings)
+		if n := pings.Load(); n < 10 || n > 40 {
+			t.Fatalf("%d probes in a minute", n)
 		}
-		alive = true
+		alive.Store(true)
 		time.Sleep(2 * probeLongest)
 		if err := do(fast); err != nil {
 			t.Fatalf("it answers again: %v", err)
