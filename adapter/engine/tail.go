@@ -48,21 +48,23 @@ func (s *session) step(ctx context.Context) (more bool, err error) {
 		}
 		s.rebind(head)
 	}
+	// Looked at before the log: what a deletion wrote last is then in what is read.
+	removed := s.removed.Swap(false)
 	res, err := s.e.cfg.Store.ReadLog(ctx, s.sid, s.ep, s.pos, readLimit)
-	if err != nil {
-		return false, err
-	}
-	if res.Code != store.OK {
+	if err == nil && res.Code != store.OK {
 		return s.lost(ctx)
 	}
-	s.deliverAll(res.Entries)
-	if len(res.Entries) > 0 && s.pos != res.Head {
-		return true, nil
+	if err == nil {
+		s.deliverAll(res.Entries)
+		more = len(res.Entries) > 0 && s.pos != res.Head
 	}
-	if s.removed.Swap(false) {
+	if removed && (more || err != nil) {
+		s.removed.Store(true)
+	}
+	if removed && !more && err == nil {
 		return s.gone(ctx)
 	}
-	return false, nil
+	return more, err
 }
 
 // lost finds out why the tail's place cannot be read: the session is gone or made
