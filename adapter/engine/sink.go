@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -155,17 +156,24 @@ func resultRow(t ToolEnd, name string) store.NewRow {
 // all the same: it may be all that is left of the call.
 func (k *sink) ToolCompleted(t ToolEnd) {
 	name, seconds := "", -1.0
-	for i := range k.tools {
-		if k.tools[i].ID == t.ID {
-			name, seconds = k.tools[i].Name, time.Since(k.tools[i].started).Seconds()
-			k.tools = append(k.tools[:i], k.tools[i+1:]...)
-			break
-		}
+	if open, ok := k.takeTool(t.ID); ok {
+		name, seconds = open.Name, time.Since(open.started).Seconds()
 	}
 	if t.Duration > 0 {
 		seconds = t.Duration.Seconds()
 	}
 	k.endTool(t, name, seconds)
+}
+
+// takeTool takes an open call out of those that are open.
+func (k *sink) takeTool(id string) (openTool, bool) {
+	i := slices.IndexFunc(k.tools, func(t openTool) bool { return t.ID == id })
+	if i < 0 {
+		return openTool{}, false
+	}
+	t := k.tools[i]
+	k.tools = slices.Delete(k.tools, i, i+1)
+	return t, true
 }
 
 func (k *sink) endTool(t ToolEnd, name string, seconds float64) {

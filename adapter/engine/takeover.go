@@ -201,12 +201,7 @@ func (k *sink) reopen(ring []chatrun.RingEvent) {
 			k.any = true
 			k.tools = append(k.tools, openTool{ToolStart: ToolStart{ID: t.ID, Name: t.Name}, started: time.Now()})
 		case chatrun.EventToolCompleted:
-			for i := range k.tools {
-				if k.tools[i].ID == t.ID {
-					k.tools = append(k.tools[:i], k.tools[i+1:]...)
-					break
-				}
-			}
+			k.takeTool(t.ID)
 		}
 	}
 }

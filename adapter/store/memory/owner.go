@@ -122,44 +122,18 @@ func (ch *change) stored(c store.Code) store.OwnerResult {
 
 // Renew implements store.Runs.
 func (st *Store) Renew(ctx context.Context, sid, token, run string, seq int64, ttl time.Duration) (store.OwnerResult, error) {
-	s, now, err := st.take(ctx, sid)
-	if err != nil {
-		return store.OwnerResult{}, err
-	}
-	ch := s.change(st, now, "")
-	res := func() store.OwnerResult {
-		if c := ch.refusal(token, run); c != "" {
-			return ch.refused(c, run)
-		}
-		if s.seq < seq {
-			return ch.refused(store.Back, run)
-		}
+	return st.asOwner(ctx, sid, token, run, seq, func(ch *change) store.OwnerResult {
 		ch.level = volatile
-		ch.next.lease = now + ttl.Milliseconds()
+		ch.next.lease = ch.now + ttl.Milliseconds()
 		res := ch.stored(store.OK)
-		res.Before, res.Last, res.Time, res.Rows = s.Head, s.Head, now, nil
+		res.Before, res.Last, res.Time, res.Rows = ch.s.Head, ch.s.Head, ch.now, nil
 		return res
-	}()
-	if err := st.commit(ctx, ch); err != nil {
-		return store.OwnerResult{}, err
-	}
-	return res, nil
+	})
 }
 
 // Release implements store.Runs.
 func (st *Store) Release(ctx context.Context, sid, token, run string, seq int64, upstream []byte) (store.OwnerResult, error) {
-	s, now, err := st.take(ctx, sid)
-	if err != nil {
-		return store.OwnerResult{}, err
-	}
-	ch := s.change(st, now, "")
-	res := func() store.OwnerResult {
-		if c := ch.refusal(token, run); c != "" {
-			return ch.refused(c, run)
-		}
-		if s.seq < seq {
-			return ch.refused(store.Back, run)
-		}
+	return st.asOwner(ctx, sid, token, run, seq, func(ch *change) store.OwnerResult {
 		ch.level = soon
 		if upstream != nil {
 			ch.next.Upstream = upstream
@@ -167,7 +141,26 @@ func (st *Store) Release(ctx context.Context, sid, token, run string, seq int64,
 		res := ch.stored(store.OK)
 		ch.vacate()
 		return res
-	}()
+	})
+}
+
+// asOwner does something for the owner of a run who has not fallen behind the
+// store; anybody else is refused.
+func (st *Store) asOwner(ctx context.Context, sid, token, run string, seq int64, do func(*change) store.OwnerResult) (store.OwnerResult, error) {
+	s, now, err := st.take(ctx, sid)
+	if err != nil {
+		return store.OwnerResult{}, err
+	}
+	ch := s.change(st, now, "")
+	var res store.OwnerResult
+	switch c := ch.refusal(token, run); {
+	case c != "":
+		res = ch.refused(c, run)
+	case s.seq < seq:
+		res = ch.refused(store.Back, run)
+	default:
+		res = do(ch)
+	}
 	if err := st.commit(ctx, ch); err != nil {
 		return store.OwnerResult{}, err
 	}
