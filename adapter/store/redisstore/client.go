@@ -12,6 +12,7 @@ import (
 // of a cluster.
 type shards struct {
 	opts   *Options
+	gens   *generations
 	ctx    context.Context
 	cancel context.CancelFunc
 	probes probes
@@ -20,25 +21,34 @@ type shards struct {
 	all map[string]*breaker
 }
 
-func newShards(o *Options) *shards {
+func newShards(o *Options, gens *generations) *shards {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &shards{opts: o, ctx: ctx, cancel: cancel, all: make(map[string]*breaker)}
+	return &shards{opts: o, gens: gens, ctx: ctx, cancel: cancel, all: make(map[string]*breaker)}
 }
 
-// watch puts a breaker before a shard's client. A cluster makes a client again
-// when a node has been away; it gets the breaker of that node.
-func (s *shards) watch(addr string, c *redis.Client) *redis.Client {
+// place names what serves a deployment of one shard.
+func (s *shards) place() string {
+	if s.opts.Mode == Sentinel {
+		return s.opts.Master
+	}
+	return s.opts.Addrs[0]
+}
+
+// watch puts a breaker before a shard's client and notices who serves it. A cluster
+// makes a client again when a node has been away; it gets the breaker of that node.
+func (s *shards) watch(at *server, c *redis.Client) *redis.Client {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := &breaker{
-		addr: addr, after: breakAfter, log: s.opts.Logger, ctx: s.ctx, probes: &s.probes,
+		addr: at.addr, after: breakAfter, log: s.opts.Logger, ctx: s.ctx, probes: &s.probes,
 		ping: func(ctx context.Context) error { return c.Ping(ctx).Err() },
 	}
 	if s.opts.breakAfter > 0 {
 		b.after = s.opts.breakAfter
 	}
-	s.all[addr] = b
+	s.all[at.addr] = b
 	c.AddHook(b)
+	c.AddHook(&guard{at, c})
 	return c
 }
 
@@ -76,23 +86,29 @@ func (s *shards) connect() redis.UniversalClient {
 			DialTimeout: o.DialTimeout, DialerRetries: 1, ReadTimeout: o.Timeout, WriteTimeout: o.Timeout,
 			ContextTimeoutEnabled: true, PoolSize: o.PoolSize, PoolTimeout: poolTimeout,
 			DisableIdentity: true, MaintNotificationsConfig: off,
-			NewClient: func(opt *redis.Options) *redis.Client { return s.watch(opt.Addr, redis.NewClient(opt)) },
+			NewClient: func(opt *redis.Options) *redis.Client {
+				at := s.gens.server(opt.Addr)
+				opt.OnConnect = at.connected
+				return s.watch(at, redis.NewClient(opt))
+			},
 		})
 	case Sentinel:
-		return s.watch(o.Master, redis.NewFailoverClient(&redis.FailoverOptions{
+		at := s.gens.server(s.place())
+		return s.watch(at, redis.NewFailoverClient(&redis.FailoverOptions{
 			MasterName: o.Master, SentinelAddrs: o.Addrs,
 			SentinelUsername: o.SentinelUsername, SentinelPassword: o.SentinelPassword,
 			Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLS, MaxRetries: -1,
 			DialTimeout: o.DialTimeout, DialerRetries: 1, ReadTimeout: o.Timeout, WriteTimeout: o.Timeout,
 			ContextTimeoutEnabled: true, PoolSize: o.PoolSize, PoolTimeout: poolTimeout,
-			DisableIdentity: true,
+			DisableIdentity: true, OnConnect: at.connected,
 		}))
 	default:
-		return s.watch(o.Addrs[0], redis.NewClient(&redis.Options{
+		at := s.gens.server(s.place())
+		return s.watch(at, redis.NewClient(&redis.Options{
 			Addr: o.Addrs[0], Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLS, MaxRetries: -1,
 			DialTimeout: o.DialTimeout, DialerRetries: 1, ReadTimeout: o.Timeout, WriteTimeout: o.Timeout,
 			ContextTimeoutEnabled: true, PoolSize: o.PoolSize, PoolTimeout: poolTimeout,
-			DisableIdentity: true, MaintNotificationsConfig: off,
+			DisableIdentity: true, MaintNotificationsConfig: off, OnConnect: at.connected,
 		}))
 	}
 }

@@ -23,16 +23,18 @@ func (st *Store) Problems(ctx context.Context) ([]string, error) {
 	var mu sync.Mutex
 	var found []string
 	look := func(ctx context.Context, c redis.Cmdable, addr string) error {
-		info, err := c.InfoMap(ctx, "server", "memory").Result()
-		if redis.HasErrorPrefix(err, "NOPERM") {
-			return nil
+		for _, section := range []string{"server", "memory"} { // before version 7 only one at a time
+			info, err := c.InfoMap(ctx, section).Result()
+			if redis.HasErrorPrefix(err, "NOPERM") {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			mu.Lock()
+			found = append(found, problems(addr, info)...)
+			mu.Unlock()
 		}
-		if err != nil {
-			return err
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		found = append(found, problems(addr, info)...)
 		return nil
 	}
 	var err error

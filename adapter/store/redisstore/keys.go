@@ -106,3 +106,9 @@ func (st *Store) connKey(pid string) string {
 // nodeChannel is the channel of one node: kicks, work and the probe of its
 // subscriptions.
 func (st *Store) nodeChannel() string { return st.opts.Prefix + "c{n:" + escape(st.opts.Node) + "}" }
+
+// slotKeys names the keys of a gateway's places and of those that wait for one.
+func (st *Store) slotKeys(gateway string) []string {
+	tag := "{g:" + escape(gateway) + "}"
+	return []string{st.opts.Prefix + "g" + tag, st.opts.Prefix + "gw" + tag}
+}

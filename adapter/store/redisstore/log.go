@@ -64,6 +64,18 @@ func (st *Store) ReadLog(ctx context.Context, sid, incarnation string, after sto
 		return store.ReadResult{}, err
 	}
 	res := store.ReadResult{Code: r.Code, Head: r.position()}
-	res.Entries, err = toEntries(r.list())
+	entries, err := toEntries(r.list())
+	res.Entries = chained(entries)
 	return res, err
+}
+
+// chained leaves out what stands behind a break of the chain. Who reads on from
+// there is told that the position is of another log.
+func chained(entries []store.Entry) []store.Entry {
+	for i := 1; i < len(entries); i++ {
+		if entries[i].Prev != entries[i-1].Stamp {
+			return entries[:i]
+		}
+	}
+	return entries
 }

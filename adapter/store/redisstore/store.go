@@ -23,12 +23,20 @@ type Store struct {
 	lists   *lists
 	hub     *hub
 
+	generations *generations
+	looking     context.CancelFunc
+	work        sync.WaitGroup
+
 	closed atomic.Bool
 	close  sync.Once
 	err    error
 }
 
-var _ store.Store = (*Store)(nil)
+var (
+	_ store.Store    = (*Store)(nil)
+	_ store.Recovery = (*Store)(nil)
+	_ store.Slots    = (*Store)(nil)
+)
 
 // Open makes a Store. It does not wait for Redis: while there is none, operations
 // end with store.ErrUnavailable.
@@ -42,10 +50,14 @@ func Open(o Options) (*Store, error) {
 		return nil, err
 	}
 	st := &Store{opts: o, scripts: scripts, clock: newClock()}
-	st.shards = newShards(&st.opts)
+	st.generations = newGenerations(o.Logger, nil)
+	st.shards = newShards(&st.opts, st.generations)
 	st.client = st.shards.connect()
 	st.lists = newLists(st)
 	st.hub = newHub(st)
+	ctx, cancel := context.WithCancel(context.Background())
+	st.looking = cancel
+	st.work.Go(func() { st.watchGenerations(ctx) })
 	return st, nil
 }
 
@@ -53,6 +65,8 @@ func Open(o Options) (*Store, error) {
 func (st *Store) Close() error {
 	st.close.Do(func() {
 		st.closed.Store(true)
+		st.looking()
+		st.work.Wait()
 		st.lists.close()
 		st.hub.close()
 		st.shards.close()
