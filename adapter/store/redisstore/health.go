@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Problems returns what is wrong with the servers although they answer: each
+// Problems implements store.Shared: what is wrong with the servers although they answer: each
 // problem is one line that says what to do. Where INFO is not permitted nothing
 // can be told.
 func (st *Store) Problems(ctx context.Context) ([]string, error) {

@@ -234,7 +234,9 @@ func (h *hub) handle(msg any) {
 			h.tell(m.Channel, store.Hint{Established: true})
 		}
 	case *redis.Message:
-		if hint, ok := parseHint(m.Payload); ok {
+		if m.Channel == h.st.nodeChannel() {
+			h.st.noticed(m)
+		} else if hint, ok := parseHint(m.Payload); ok {
 			h.tell(m.Channel, hint)
 		}
 	}

@@ -103,9 +103,20 @@ func (st *Store) connKey(pid string) string {
 	return st.opts.Prefix + "c{c:" + hex.EncodeToString(sum[:16]) + "}"
 }
 
-// nodeChannel is the channel of one node: kicks, work and the probe of its
+// nodeChannel is the channel of this node: kicks, work and the probe of its
 // subscriptions.
-func (st *Store) nodeChannel() string { return st.opts.Prefix + "c{n:" + escape(st.opts.Node) + "}" }
+func (st *Store) nodeChannel() string { return st.noticeChannel(st.opts.Node) }
+
+func (st *Store) noticeChannel(node string) string {
+	return st.opts.Prefix + "c{n:" + escape(node) + "}"
+}
+
+func (st *Store) nodeKey(node string) string { return st.opts.Prefix + "n{n:" + escape(node) + "}" }
+
+// nodesKey names the set of nodes that may live.
+func (st *Store) nodesKey() string { return st.opts.Prefix + "n{n}" }
+
+func (st *Store) secretKey(name string) string { return st.opts.Prefix + "p{p}:" + escape(name) }
 
 // slotKeys names the keys of a gateway's places and of those that wait for one.
 func (st *Store) slotKeys(gateway string) []string {

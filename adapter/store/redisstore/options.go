@@ -25,7 +25,7 @@ const (
 // Options configure a Store. ParseURL fills those that say where Redis is.
 type Options struct {
 	Mode             Mode     // empty: Standalone
-	Addrs            []string // host:port
+	Addrs            []string // host:port; Standalone: also the path of a Unix socket
 	Master           string   // Sentinel: name of the monitored master
 	Username         string   // ACL user; empty: the default user
 	Password         string
@@ -34,7 +34,7 @@ type Options struct {
 	DB               int         // Cluster has 0 only
 	TLS              *tls.Config // nil: plain TCP
 
-	Prefix    string        // of all keys and channels, without braces; empty: "hermes-edge:"
+	Prefix    string        // of all keys and channels, without braces; empty: "hermes:"
 	Node      string        // name of this node; needed
 	Logger    *zap.Logger   // nil: no log
 	Limits    store.Limits  // zero value: the defaults
@@ -49,7 +49,7 @@ type Options struct {
 }
 
 const (
-	defaultPrefix    = "hermes-edge:"
+	defaultPrefix    = "hermes:"
 	defaultTimeout   = time.Second
 	defaultPool      = 16
 	defaultRetention = 30 * 24 * time.Hour

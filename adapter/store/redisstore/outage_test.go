@@ -328,7 +328,7 @@ func TestScriptFlush(t *testing.T) {
 // again, since nobody can tell whether the server has lost anything.
 func TestWithoutInfo(t *testing.T) {
 	server := redisserver.Start(t)
-	if got := server.Do("ACL", "SETUSER", "edge", "on", ">secret", "~hermes-edge:*", "&hermes-edge:*", "+@all", "-@dangerous", "-@admin", "-info"); got != "OK" {
+	if got := server.Do("ACL", "SETUSER", "edge", "on", ">secret", "~hermes:*", "&hermes:*", "+@all", "-@dangerous", "-@admin", "-info"); got != "OK" {
 		t.Fatal(got)
 	}
 	st := open(t, Options{Addrs: []string{server.Addr}, Username: "edge", Password: "secret"})

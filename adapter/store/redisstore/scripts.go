@@ -106,7 +106,7 @@ func bare(text string) string {
 }
 
 // allKeys are the names of keys in scripts (contract section 2).
-var allKeys = []string{"h", "t", "e", "q", "i", "d", "dx", "k", "l", "n", "a", "z", "w", "u", "c", "g", "gw"}
+var allKeys = []string{"h", "t", "e", "q", "i", "d", "dx", "k", "l", "n", "a", "z", "w", "u", "c", "g", "gw", "p"}
 
 // replacer puts values in the place of names: a table of them would be built by
 // each call anew. Of two names that begin alike the longer one goes first.

@@ -3,15 +3,9 @@ package redisstore
 import (
 	"context"
 	"fmt"
-	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/hermes-edge/hermes-edge/adapter/store"
 )
-
-// headBatch bounds the roots that one pipeline reads.
-const headBatch = 64
 
 // Head implements store.Sessions.
 func (st *Store) Head(ctx context.Context, sids ...string) ([]store.Session, error) {
@@ -22,7 +16,7 @@ func (st *Store) Head(ctx context.Context, sids ...string) ([]store.Session, err
 	}
 	heads := make([]store.Session, 0, len(sids))
 	for len(sids) > 0 {
-		n := min(len(sids), headBatch)
+		n := min(len(sids), pipelineBatch)
 		page, err := st.heads(ctx, sids[:n])
 		if err != nil {
 			return nil, err
@@ -33,54 +27,23 @@ func (st *Store) Head(ctx context.Context, sids ...string) ([]store.Session, err
 }
 
 func (st *Store) heads(ctx context.Context, sids []string) ([]store.Session, error) {
-	heads := make([]store.Session, len(sids))
-	cmds, sent, err := st.pipeline(ctx, "head", sids)
-	if err != nil {
-		return nil, err
-	}
+	keys := make([][]string, len(sids))
 	for i, sid := range sids {
-		var r *reply
-		v, err := cmds[i].Slice()
-		switch {
-		case redis.HasErrorPrefix(err, "NOSCRIPT"):
-			r, err = st.session(ctx, "head", sid)
-		case err != nil:
-			err = mapError(ctx, err)
-		default:
-			r, err = st.read(sent, v)
-		}
+		keys[i] = st.sessionKeys("head", sid)
+	}
+	heads := make([]store.Session, len(sids))
+	replies, errs := st.pipeline(ctx, "head", keys)
+	for i, sid := range sids {
+		err := errs[i]
 		if err == nil {
-			alive := r.bool()
-			heads[i], err = toSession(sid, alive, r.list())
+			alive := replies[i].bool()
+			heads[i], err = toSession(sid, alive, replies[i].list())
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read session %q: %w", sid, err)
 		}
 	}
 	return heads, nil
-}
-
-// pipeline sends one script for several sessions. Errors are those of the
-// commands.
-func (st *Store) pipeline(ctx context.Context, name string, sids []string) ([]*redis.Cmd, time.Time, error) {
-	sent := time.Now()
-	if err := st.leave(ctx); err != nil {
-		return nil, sent, err
-	}
-	ctx, cancel := st.timeout(ctx)
-	defer cancel()
-	s := st.scripts[name]
-	cmds := make([]*redis.Cmd, len(sids))
-	_, err := st.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for i, sid := range sids {
-			cmds[i] = s.EvalSha(ctx, p, st.sessionKeys(name, sid))
-		}
-		return nil
-	})
-	if err != nil && len(cmds) > 0 && cmds[0] == nil {
-		return nil, sent, mapError(ctx, err)
-	}
-	return cmds, sent, nil
 }
 
 // Note implements store.Sessions.

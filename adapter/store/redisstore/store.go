@@ -23,6 +23,7 @@ type Store struct {
 	lists   *lists
 	hub     *hub
 
+	notice      atomic.Pointer[func(store.Notice)]
 	generations *generations
 	looking     context.CancelFunc
 	work        sync.WaitGroup
@@ -34,6 +35,7 @@ type Store struct {
 
 var (
 	_ store.Store    = (*Store)(nil)
+	_ store.Shared   = (*Store)(nil)
 	_ store.Recovery = (*Store)(nil)
 	_ store.Slots    = (*Store)(nil)
 )
@@ -88,7 +90,8 @@ func (st *Store) Ping(ctx context.Context) error {
 	return mapError(ctx, st.client.Ping(ctx).Err())
 }
 
-// Available reports whether every shard that was asked lately has answered.
+// Available implements store.Shared: whether every shard that was asked lately has
+// answered.
 func (st *Store) Available() bool { return !st.shards.open() }
 
 // leave refuses calls that need not be sent.
@@ -115,6 +118,47 @@ func (st *Store) call(ctx context.Context, name string, keys []string, args ...a
 		return nil, mapError(ctx, err)
 	}
 	return st.read(sent, v)
+}
+
+// pipelineBatch bounds the calls of one pipeline of reads.
+const pipelineBatch = 64
+
+// pipeline runs a script that reads on several sets of keys, and answers or an
+// error for each.
+func (st *Store) pipeline(ctx context.Context, name string, keys [][]string) ([]*reply, []error) {
+	replies, errs := make([]*reply, len(keys)), make([]error, len(keys))
+	if err := st.leave(ctx); err != nil {
+		for i := range errs {
+			errs[i] = err
+		}
+		return replies, errs
+	}
+	limited, cancel := st.timeout(ctx)
+	defer cancel()
+	s, sent := st.scripts[name], time.Now()
+	cmds := make([]*redis.Cmd, len(keys))
+	_, err := st.client.Pipelined(limited, func(p redis.Pipeliner) error {
+		for i, k := range keys {
+			cmds[i] = s.EvalSha(limited, p, k)
+		}
+		return nil
+	})
+	for i, cmd := range cmds {
+		if cmd == nil {
+			errs[i] = mapError(limited, err)
+			continue
+		}
+		v, err := cmd.Slice()
+		switch {
+		case redis.HasErrorPrefix(err, "NOSCRIPT"):
+			replies[i], errs[i] = st.call(ctx, name, keys[i])
+		case err != nil:
+			errs[i] = mapError(limited, err)
+		default:
+			replies[i], errs[i] = st.read(sent, v)
+		}
+	}
+	return replies, errs
 }
 
 func (st *Store) read(sent time.Time, v []any) (*reply, error) {

@@ -15,13 +15,14 @@ import (
 //	redis://[user[:password]@]host[:port][/db]
 //	redis+sentinel://[user[:password]@]host[:port][,host[:port]…]/master[?db=0]
 //	redis+cluster://[user[:password]@]host[:port][,host[:port]…]
+//	unix://[user:password@]/path[?db=0]
 //
 // rediss instead of redis stands for TLS. Errors never repeat the URL, which may
 // hold a password.
 func ParseURL(text string) (Options, error) {
 	scheme, rest, ok := strings.Cut(text, "://")
 	if !ok {
-		return Options{}, errors.New("redis URL: it begins with redis:// or rediss://")
+		return Options{}, errScheme
 	}
 	authority, tail, slash := strings.Cut(rest, "/")
 	if !slash {
@@ -40,20 +41,40 @@ func ParseURL(text string) (Options, error) {
 		}
 		authority = authority[i+1:]
 	}
+	if scheme == "unix" {
+		return o, o.socket(authority, tail)
+	}
 	if err := o.hosts(authority); err != nil {
 		return Options{}, err
 	}
 	return o, o.path(tail)
 }
 
+// socket reads the path of a Unix socket.
+func (o *Options) socket(host, tail string) error {
+	name, query, _ := strings.Cut(tail, "?")
+	path, err := url.PathUnescape(name)
+	if host != "" || name == "" || err != nil {
+		return errors.New("redis URL: unix:// is followed by an absolute path, e.g. unix:///run/redis.sock")
+	}
+	o.Addrs = []string{"/" + path}
+	return o.path("?" + query)
+}
+
+var errScheme = errors.New("redis URL: it begins with redis://, rediss:// or unix://")
+
 func (o *Options) scheme(scheme string) error {
 	base, mode, _ := strings.Cut(scheme, "+")
 	switch base {
+	case "unix":
+		if mode != "" {
+			return errors.New("redis URL: a Unix socket leads to one server")
+		}
 	case "redis":
 	case "rediss":
 		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
 	default:
-		return errors.New("redis URL: it begins with redis:// or rediss://")
+		return errScheme
 	}
 	switch mode {
 	case "":

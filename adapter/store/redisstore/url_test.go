@@ -16,6 +16,8 @@ func TestParseURL(t *testing.T) {
 		"redis://[::1]":                                 {Mode: Standalone, Addrs: []string{"[::1]:6379"}},
 		"redis+sentinel://a,b:26380,c/mymaster?db=1":    {Mode: Sentinel, Addrs: []string{"a:26379", "b:26380", "c:26379"}, Master: "mymaster", DB: 1},
 		"redis+cluster://u:p:with:colons@a:7000,b:7001": {Mode: Cluster, Addrs: []string{"a:7000", "b:7001"}, Username: "u", Password: "p:with:colons"},
+		"unix:///run/redis.sock":                        {Mode: Standalone, Addrs: []string{"/run/redis.sock"}},
+		"unix://edge:p%2Fw@/run/my%20redis.sock?db=2":   {Mode: Standalone, Addrs: []string{"/run/my redis.sock"}, Username: "edge", Password: "p/w", DB: 2},
 	} {
 		got, err := ParseURL(text)
 		if err != nil {
@@ -38,6 +40,7 @@ func TestParseURLRefuses(t *testing.T) {
 		"", "localhost:6379", "http://:secret@h", "redis://", "redis://:secret@", "redis://:secret@h:0", "redis://:secret@h:99999", "redis://:secret@h:port",
 		"redis://:secret@a,b", "redis://:secret@h/one", "redis://:secret@h/-1", "redis://:secret@h?secret=1&pool=3", "redis://:secret%zz@h",
 		"redis+sentinel://:secret@h", "redis+sentinel://:secret@h/", "redis+cluster://:secret@h/1", "redis+moon://:secret@h", "redis://:secret@h/1?%zz",
+		"unix://", "unix://:secret@/", "unix://:secret@host/run/redis.sock", "unix+cluster://:secret@/run/redis.sock", "unix://:secret@/run/x?db=y", "unix://:secret@/%zz",
 	} {
 		_, err := ParseURL(text)
 		if err == nil {

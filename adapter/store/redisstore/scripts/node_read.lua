@@ -1,0 +1,3 @@
+-- The record of a node.
+-- keys: n
+return {'ok', now, call('HGETALL', key.n)}
