@@ -29,7 +29,7 @@ func (e *Engine) Abort(ctx context.Context, sock Socket, raw json.RawMessage) {
 func (s *session) abort(ctx context.Context, sock Socket) error {
 	head, err := s.e.head(ctx, s.sid)
 	if err != nil {
-		return err
+		return s.abortUnseen(sock, err)
 	}
 	if !head.Exists() || !mayOpenHead(sock, head) {
 		sock.Send(s.abortIgnored(), Room{})
@@ -58,7 +58,7 @@ func (s *session) abort(ctx context.Context, sock Socket) error {
 func (s *session) abortRun(ctx context.Context, sock Socket, head store.Session, run string, shown bool) error {
 	res, err := s.e.requestAbort(ctx, head, run, sock.ID())
 	if err != nil {
-		return err
+		return s.abortUnseen(sock, err)
 	}
 	switch res.Code {
 	case store.OK, store.Already:
@@ -72,6 +72,40 @@ func (s *session) abortRun(ctx context.Context, sock Socket, head store.Session,
 		}
 	}
 	return nil
+}
+
+// abortUnseen stops a run of this node although the store cannot be asked: a member
+// that shows it may do so. The store is told as soon as it answers (contract 9.2).
+func (s *session) abortUnseen(sock Socket, cause error) error {
+	var r *runner
+	run := ""
+	s.box.do(func() {
+		if m := s.members[sock]; m != nil && m.shown != "" && s.runner != nil && s.runner.runs(m.shown) {
+			r, run = s.runner, m.shown
+		}
+	})
+	if r == nil || !s.e.lossy() {
+		return cause
+	}
+	if r.abort(run) {
+		s.e.spawn(func() { s.e.recordAbort(s.sid, r.guard, run, sock.ID()) })
+	}
+	return nil
+}
+
+// recordAbort tells the store of a stop until it answers. It reports whether the run
+// is marked as aborted.
+func (e *Engine) recordAbort(sid string, g store.Guard, run, cid string) bool {
+	var res store.AbortResult
+	answered := e.untilAnswered(func(ctx context.Context) error {
+		head, err := e.head(ctx, sid)
+		if err == nil {
+			head.SID, head.Owner, head.Profile = sid, g.Owner, g.Profile
+			res, err = e.requestAbort(ctx, head, run, cid)
+		}
+		return err
+	})
+	return answered && (res.Code == store.OK || res.Code == store.Already)
 }
 
 // requestAbort records the wish with the run.

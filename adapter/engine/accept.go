@@ -130,7 +130,7 @@ func (e *Engine) submission(sock Socket, req chatrun.RunRequest, head store.Sess
 		},
 	}
 	args.SID = req.SessionID
-	if !e.isDraining() {
+	if e.mayBegin() {
 		args.Start = &store.Start{Token: e.newToken(), Node: e.cfg.Node, TTL: store.LeaseTTL}
 	}
 	return args, nil
@@ -210,6 +210,7 @@ func (s *session) accepted(ctx context.Context, sock Socket, args store.SubmitAr
 	switch res.Code {
 	case store.Started:
 		r := newRunner(s, args.Guard, args.Start.Token)
+		r.fence = res.Fence
 		s.box.do(func() {
 			s.welcome(sock, res, args.Item.Run)
 			s.runner = r

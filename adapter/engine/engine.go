@@ -7,6 +7,7 @@ import (
 	"errors"
 	mathrand "math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -33,6 +34,9 @@ type Config struct {
 	Limits    func() Limits
 	Logger    *zap.Logger
 	Metrics   Metrics // may be nil
+	// Notify tells another node that can carry an executor class of work that waits
+	// for one; nil: the sweeps find it.
+	Notify func(ctx context.Context, n store.Notice, class string)
 }
 
 // Metrics receives counts. Its methods are safe for concurrent use and never
@@ -47,6 +51,15 @@ type Metrics interface {
 	Rooms(delta int)          // sessions with at least one member
 	SessionsLoaded(delta int) // sessions with an actor
 	SlowConsumer(action string)
+	FenceLost()             // a run that this node carried out belongs to another one now
+	TookOver(how string)    // a session without owner was taken: rerun, picked up, or queued
+	LogLag(d time.Duration) // from the writing of an entry to its delivery on another node
+	Volatile(batches int)   // batches shown to members before the store had them
+	Outbox(bytes int)       // change of what waits for a store that is away
+	Reinstated()            // a run was brought back into a store that had lost it
+	Buried()                // a run that could not be brought back was recorded as failed
+	SlotWait(delta int)     // runs that wait for a place at their gateway
+	Settled()               // nothing began for a while, because the store may have lost writes
 }
 
 // Times of the engine.
@@ -65,6 +78,13 @@ type Engine struct {
 	cfg  Config
 	log  *zap.Logger
 	boot string // makes tokens of this process unlike those of any other
+
+	recovery    store.Recovery
+	settle      settle
+	kept        keptFinishes
+	misfits     misfits
+	keptBytes   atomic.Int64 // of rows kept for runs and endings that the store may lose
+	outboxBytes atomic.Int64 // of batches that wait for the store
 
 	ctx    context.Context // ends when the engine closes
 	cancel context.CancelFunc
@@ -85,8 +105,9 @@ func New(cfg Config) *Engine {
 		cfg.Metrics = noMetrics{}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
+	recovery, _ := cfg.Store.(store.Recovery)
 	return &Engine{
-		cfg: cfg, log: cfg.Logger, boot: randomID(8), ctx: ctx, cancel: cancel,
+		cfg: cfg, log: cfg.Logger, boot: randomID(8), ctx: ctx, cancel: cancel, recovery: recovery,
 		sessions: map[string]*session{}, followers: map[Socket]*follower{}, userRuns: map[string]int{},
 	}
 }
@@ -103,7 +124,7 @@ func (e *Engine) Start(ctx context.Context) error {
 			break
 		}
 	}
-	if !e.spawn(e.sweepLoop) {
+	if !e.spawn(e.sweepLoop) || e.recovery != nil && !e.spawn(e.pollLoop) {
 		return ErrUnavailable
 	}
 	return nil
@@ -215,3 +236,12 @@ func (noMetrics) Watchers(int)                           {}
 func (noMetrics) Rooms(int)                              {}
 func (noMetrics) SessionsLoaded(int)                     {}
 func (noMetrics) SlowConsumer(string)                    {}
+func (noMetrics) FenceLost()                             {}
+func (noMetrics) TookOver(string)                        {}
+func (noMetrics) LogLag(time.Duration)                   {}
+func (noMetrics) Volatile(int)                           {}
+func (noMetrics) Outbox(int)                             {}
+func (noMetrics) Reinstated()                            {}
+func (noMetrics) Buried()                                {}
+func (noMetrics) SlotWait(int)                           {}
+func (noMetrics) Settled()                               {}

@@ -15,6 +15,9 @@ import (
 // emptyAnswer is the cause of a run that succeeded with nothing (RUN-04).
 const emptyAnswer = "The gateway returned an empty answer"
 
+// maxRestored bounds how often one ending is tried again behind a loss of the store.
+const maxRestored = 3
+
 // finish writes the one ending of the run and answers the item that has begun
 // behind it (contract 5.4). All text has been logged by now.
 func (r *runner) finish(k *sink, out Outcome, cause error) (*store.Item, store.Row, store.State) {
@@ -26,7 +29,7 @@ func (r *runner) finish(k *sink, out Outcome, cause error) (*store.Item, store.R
 	if out.Discard && state == store.StateFailed {
 		open = openText{}
 	}
-	for {
+	for restored := 0; ; {
 		args := r.finishArgs(open, out, state)
 		res, err := r.callFinish(args)
 		if err != nil {
@@ -38,11 +41,18 @@ func (r *runner) finish(k *sink, out Outcome, cause error) (*store.Item, store.R
 			// The upstream had ended by itself when the stop was recorded.
 			state, out.Stopped = store.StateAborted, out.Stopped || !out.Failed
 			continue
+		case store.Lost, store.Back, store.Fenced, store.Ended:
+			if restored++; restored <= maxRestored && r.restored(res.OwnerResult, args.Rows) {
+				continue
+			}
 		case store.Bad:
+			if state == store.StateAborted && r.e.recordAbort(r.s.sid, r.guard, r.item.Run, "") {
+				continue
+			}
 			state, out.Error = store.StateFailed, interruptedText
 			continue
 		}
-		return r.finished(res, out, state)
+		return r.finished(args, res, out, state)
 	}
 }
 
@@ -74,6 +84,10 @@ func userText(cause error) string {
 		return "The answer is too long (over 16 MiB of text)"
 	case errors.Is(cause, errTooManyTools):
 		return "The run has too many tools open at once"
+	case errors.Is(cause, errOutage):
+		return "The server's storage was away for too long; the answer is incomplete"
+	case errors.Is(cause, errLostByStore):
+		return "The server's storage has lost a part of this run; what is left of the answer is kept"
 	default:
 		return "The run could not be stored; its text so far is kept"
 	}
@@ -97,9 +111,6 @@ func (r *runner) finishArgs(open openText, out Outcome, state store.State) store
 			}},
 		},
 		Outcome: state, Usage: out.Usage, Node: r.e.cfg.Node, End: r.ending(out, state, text, tokens),
-	}
-	if !r.e.isDraining() {
-		args.Pop = []string{r.item.Executor}
 	}
 	return args
 }
@@ -142,21 +153,37 @@ func (r *runner) ending(out Outcome, state store.State, text string, tokens chat
 
 // callFinish repeats the call until the store answers. The embedded store itself
 // decides when an ending that cannot be committed takes effect in memory.
+// One that can be away is waited for without end: no other ending is possible.
 func (r *runner) callFinish(args store.FinishArgs) (store.FinishResult, error) {
+	lossy := r.e.lossy()
 	deadline := time.Now().Add(2 * finishTimeout)
-	for delay := 50 * time.Millisecond; ; delay = min(2*delay, 300*time.Millisecond) {
+	for delay := resendFirst; ; delay = min(2*delay, resendMost) {
+		args.Pop = nil
+		if r.e.mayBegin() {
+			args.Pop = r.e.pops(r.item.Executor)
+		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.e.ctx), finishTimeout+callTimeout)
 		res, err := r.e.cfg.Store.Finish(ctx, args)
 		cancel()
-		if err == nil || time.Now().After(deadline) {
+		if err == nil || !lossy && time.Now().After(deadline) {
 			return res, err
+		}
+		if lossy {
+			if pause(r.e.ctx, delay) != nil {
+				return res, err
+			}
+			continue
 		}
 		time.Sleep(delay)
 	}
 }
 
 // finished acts on the store's answer to the ending.
-func (r *runner) finished(res store.FinishResult, out Outcome, state store.State) (*store.Item, store.Row, store.State) {
+func (r *runner) finished(args store.FinishArgs, res store.FinishResult, out Outcome, state store.State) (*store.Item, store.Row, store.State) {
+	switch res.Code {
+	case store.Idle, store.Next, store.Waiting:
+		r.keepFinish(args)
+	}
 	switch res.Code {
 	case store.Next:
 		r.seq++

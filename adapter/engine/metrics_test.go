@@ -16,6 +16,15 @@ func (g *gauges) RunEnded(string, string, time.Duration) {}
 func (g *gauges) Delta(int)                              {}
 func (g *gauges) FirstDelta(time.Duration)               {}
 func (g *gauges) SlowConsumer(string)                    {}
+func (g *gauges) FenceLost()                             {}
+func (g *gauges) TookOver(string)                        {}
+func (g *gauges) LogLag(time.Duration)                   {}
+func (g *gauges) Volatile(int)                           {}
+func (g *gauges) Outbox(int)                             {}
+func (g *gauges) Reinstated()                            {}
+func (g *gauges) Buried()                                {}
+func (g *gauges) SlotWait(int)                           {}
+func (g *gauges) Settled()                               {}
 func (g *gauges) QueueLength(d int)                      { g.queue.Add(int64(d)) }
 func (g *gauges) Watchers(d int)                         { g.watchers.Add(int64(d)) }
 func (g *gauges) Rooms(d int)                            { g.rooms.Add(int64(d)) }

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"go.uber.org/zap"
@@ -18,6 +19,12 @@ const (
 	recoveryEntries = 2000
 )
 
+// Pauses between tries of a request that waits for the store.
+const (
+	waitFirst = 100 * time.Millisecond
+	waitMost  = 500 * time.Millisecond
+)
+
 // Resume answers the client event resume (chat-run section 6): the socket gets
 // the session as it stands and everything that happens from there on. A session
 // that it may not open looks like one that does not exist, and is not followed.
@@ -30,10 +37,20 @@ func (e *Engine) Resume(ctx context.Context, sock Socket, raw json.RawMessage) {
 	defer cancel()
 	s := e.acquire(req.SessionID)
 	defer e.release(s)
-	if err := s.resume(ctx, sock); err != nil {
-		if !sock.Gone() {
-			e.log.Warn("resume failed", zap.String("session", req.SessionID), zap.Error(err))
-			sock.Close(CloseStore)
+	err := e.patiently(ctx, sock, func() error { return s.resume(ctx, sock) })
+	if err != nil && !sock.Gone() {
+		e.log.Warn("resume failed", zap.String("session", req.SessionID), zap.Error(err))
+		sock.Close(CloseStore)
+	}
+}
+
+// patiently tries again what the store was not there for, as long as somebody waits.
+func (e *Engine) patiently(ctx context.Context, sock Socket, try func() error) error {
+	for delay := waitFirst; ; delay = min(2*delay, waitMost) {
+		err := try()
+		away := errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknown)
+		if !away || e.ctx.Err() != nil || sock.Gone() || pause(ctx, delay) != nil {
+			return err
 		}
 	}
 }
@@ -56,7 +73,10 @@ func (s *session) resume(ctx context.Context, sock Socket) error {
 		sent := true
 		s.box.do(func() { sent = s.place(sock, ev, view.snap.Session) })
 		if sent {
-			return s.takeOverIfOrphan(ctx, view.snap.Session)
+			if err := s.takeOverIfOrphan(ctx, view.snap.Session); err != nil {
+				s.logger().Warn("orphan not taken over; the sweep finds it", zap.Error(err))
+			}
+			return nil
 		}
 		if err := waitDrained(ctx, sock); err != nil {
 			return err
@@ -194,17 +214,19 @@ func (e *Engine) Recover(ctx context.Context, sock Socket, r Room) {
 	defer cancel()
 	s := e.acquire(r.SessionID)
 	defer e.release(s)
-	err := s.ensureOpen(ctx)
-	if err == nil {
-		err = s.recover(ctx, sock, r)
-	}
+	err := e.patiently(ctx, sock, func() error {
+		if err := s.ensureOpen(ctx); err != nil {
+			return err
+		}
+		return s.recover(ctx, sock, &r)
+	})
 	if err != nil && !sock.Gone() {
 		e.log.Warn("recovery failed", zap.String("session", r.SessionID), zap.Error(err))
 		sock.Close(CloseStore)
 	}
 }
 
-func (s *session) recover(ctx context.Context, sock Socket, r Room) error {
+func (s *session) recover(ctx context.Context, sock Socket, r *Room) error {
 	head, err := s.e.head(ctx, s.sid)
 	if err != nil {
 		return err
@@ -230,6 +252,7 @@ func (s *session) recover(ctx context.Context, sock Socket, r Room) error {
 	if r.ShownRun != "" {
 		if ev := s.e.endingOf(ctx, s.sid, r.ShownRun); ev != nil {
 			sock.Send(ev, Room{})
+			r.ShownRun = "" // told, whatever becomes of the rest
 		}
 	}
 	return s.resume(ctx, sock)

@@ -36,18 +36,23 @@ type runner struct {
 
 	// Owned by the runner's goroutine; seq and view by the holder of the writer's
 	// turn while there is a writer.
-	item   *store.Item
-	row    store.Row
-	seq    int64
-	usage  store.Usage // of the session, this run not counted
-	out    *writer
-	view   *chatrun.View
-	wireID string // upstream id, "" before the upstream has named it
+	item    *store.Item
+	row     store.Row
+	seq     int64
+	usage   store.Usage // of the session, this run not counted
+	create  store.Attrs // of the session, in case the store loses it
+	fence   int64
+	attempt int
+	memory  memory
+	out     *writer
+	view    *chatrun.View
+	wireID  string // upstream id, "" before the upstream has named it
 }
 
 type runContext struct {
 	run    string
 	cancel context.CancelCauseFunc
+	out    *writer
 }
 
 func newRunner(s *session, g store.Guard, token string) *runner {
@@ -120,6 +125,7 @@ func (r *runner) load() {
 	defer cancel()
 	if head, err := r.e.head(ctx, r.s.sid); err == nil {
 		r.usage = head.Usage
+		r.create = store.Attrs{Source: head.Source, Model: head.Model, Provider: head.Provider, Title: head.Title, Preview: head.Preview}
 	}
 }
 
@@ -140,7 +146,10 @@ func (r *runner) one(carry func(context.Context, *sink) Outcome) (*store.Item, s
 		r.view = &chatrun.View{}
 	}
 	r.out = newWriter(r)
-	r.current.Store(&runContext{run: r.item.Run, cancel: cancel})
+	if len(r.memory.rows) == 0 {
+		r.remember([]store.NewRow{r.item.Row}, store.Patch{})
+	}
+	r.current.Store(&runContext{run: r.item.Run, cancel: cancel, out: r.out})
 	r.heedAbort()
 	if r.e.isDraining() {
 		cancel(errRestarting)
@@ -154,7 +163,8 @@ func (r *runner) one(carry func(context.Context, *sink) Outcome) (*store.Item, s
 	r.current.Store(nil)
 	item, row, ended := r.finish(k, outcome, context.Cause(ctx))
 	r.e.cfg.Metrics.RunEnded(r.item.Executor, string(ended), time.Since(began))
-	r.view, r.wireID = nil, ""
+	r.view, r.wireID, r.attempt = nil, "", 0
+	r.forget()
 	return item, row
 }
 
@@ -211,10 +221,17 @@ func (r *runner) turn(ctx context.Context) (Turn, error) {
 }
 
 // abort stops a run of this tenure. It is called from any goroutine, any number
-// of times.
-func (r *runner) abort(run string) {
-	r.aborted.Store(&run)
+// of times, and reports whether it is the first time for this run.
+func (r *runner) abort(run string) bool {
+	before := r.aborted.Swap(&run)
 	r.heedAbort()
+	return before == nil || *before != run
+}
+
+// runs reports whether a run is the current one.
+func (r *runner) runs(run string) bool {
+	now := r.current.Load()
+	return now != nil && now.run == run
 }
 
 // heedAbort stops the current run if it is the one that was aborted.
@@ -232,9 +249,17 @@ func (r *runner) cancel(cause error) {
 	}
 }
 
-// lost notes that the run is not ours any more.
-func (r *runner) lost(answer store.Code) {
-	r.s.logger().Warn("run lost", zap.String("answer", string(answer)))
+// renewNow has the store asked at once whether the current run is still ours.
+func (r *runner) renewNow() {
+	if now := r.current.Load(); now != nil {
+		now.out.renewNow()
+	}
+}
+
+// isAborted reports whether the run at hand was aborted.
+func (r *runner) isAborted() bool {
+	run := r.aborted.Load()
+	return run != nil && *run == r.item.Run
 }
 
 // sealText makes a row of the open text, if there is any.

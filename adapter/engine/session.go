@@ -29,6 +29,8 @@ type session struct {
 	hinted    atomic.Int64 // highest offset a hint has spoken of
 	delivered atomic.Int64 // offset of pos
 	removed   atomic.Bool  // a hint has said that the session was deleted
+	live      atomic.Bool  // a run is active, as far as the log was read
+	watched   atomic.Int32 // members
 
 	snapshots snapshotGroup
 
@@ -43,6 +45,7 @@ type session struct {
 	runner  *runner
 	queue   queueCache
 	waiting int         // messages in the queue, as the log last said
+	ahead   ahead       // what members were shown that is not in the log yet
 	latest  store.Entry // the own entry being delivered; kept here to be used again
 }
 
@@ -54,6 +57,8 @@ type member struct {
 	ended   string    // run of the last ending written to it
 	endedAt time.Time // and when
 	behind  bool      // its buffer was full; the log catches it up
+	passed  int64     // of the entries shown ahead of the log: the next one the log will bring
+	ahead   int64     // and the next one to be shown; -1: the log comes first
 }
 
 func newSession(e *Engine, sid string) *session {
@@ -106,6 +111,7 @@ func (s *session) bind(head store.Session) {
 	s.ep, s.owner, s.profile = head.Incarnation, head.Owner, head.Profile
 	s.countQueue(head.QueueLength)
 	s.queue = queueCache{}
+	s.live.Store(head.Busy())
 }
 
 func (s *session) moveTo(p store.Position) {
@@ -169,6 +175,7 @@ func (s *session) join(sock Socket, at store.Position, shown string) *member {
 		s.countMember(1)
 	}
 	m.pos, m.shown, m.behind = at, shown, false
+	m.passed, m.ahead = 0, -1
 	s.catchUp(m)
 	return m
 }
@@ -187,6 +194,7 @@ func (s *session) drop(m *member) {
 // countMember counts a membership that has begun (1) or ended (-1).
 func (s *session) countMember(delta int) {
 	s.e.cfg.Metrics.Watchers(delta)
+	s.watched.Add(int32(delta))
 	if before := len(s.members) - delta; before == 0 || len(s.members) == 0 {
 		s.e.cfg.Metrics.Rooms(delta)
 	}
@@ -203,6 +211,7 @@ func (s *session) dropSocket(sock Socket) {
 func (s *session) rebind(head store.Session) {
 	s.bind(head)
 	s.moveTo(store.Origin)
+	s.ahead.first = nil
 	for _, m := range s.members {
 		if !s.mayOpen(m.sock.Principal()) {
 			s.drop(m)

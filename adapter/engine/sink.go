@@ -46,7 +46,13 @@ type openTool struct {
 // Sending is the write-ahead of contract 5.2: acknowledged before the upstream
 // request is written.
 func (k *sink) Sending(ctx context.Context) error {
-	return k.patch(ctx, store.Patch{Phase: store.PhaseSent})
+	if err := k.patch(ctx, store.Patch{Phase: store.PhaseSent}); err != nil {
+		return err
+	}
+	if err := k.r.out.fresh(ctx); err != nil {
+		return err
+	}
+	return context.Cause(ctx)
 }
 
 // Refused goes back to the phase in which the run may be sent (again).
@@ -59,6 +65,9 @@ func (k *sink) patch(ctx context.Context, p store.Patch) error {
 		return context.Cause(ctx)
 	}
 	if err := k.r.out.flushWith(p); err != nil {
+		return err
+	}
+	if err := k.r.out.drained(ctx); err != nil {
 		return err
 	}
 	return context.Cause(ctx)

@@ -23,6 +23,9 @@ type Room struct {
 	Incarnation string
 	Position    store.Position // zero: the event is no log entry and moves nothing
 	ShownRun    string         // run whose ending the socket is still owed
+	// Volatile: the event may never come into the log. What the client has is not
+	// told by the position, until the next event that is not volatile.
+	Volatile bool
 }
 
 // CloseReason says why the engine closes a socket. Clients reconnect after each.

@@ -78,9 +78,7 @@ func (s *session) lost(ctx context.Context) (more bool, err error) {
 		return s.reborn(head), nil
 	}
 	s.moveTo(head.Head)
-	for _, m := range s.members {
-		s.abandon(m)
-	}
+	s.abandonAll()
 	return false, nil
 }
 
@@ -96,7 +94,10 @@ func (s *session) gone(ctx context.Context) (more bool, err error) {
 // reborn leaves the incarnation that has ended. It reports whether there is a new
 // one to be followed.
 func (s *session) reborn(head store.Session) bool {
-	if !head.Exists() {
+	switch {
+	case s.e.settling():
+		s.abandonAll() // lost by the store, perhaps for the moment only
+	case !head.Exists():
 		s.announceDeleted()
 	}
 	s.rebind(head)
@@ -146,13 +147,36 @@ func (s *session) deliver(en *store.Entry) {
 	if en.Kind == store.KindQueue {
 		s.countQueue(en.QueueLength)
 	}
+	s.note(en)
 	if len(s.members) == 0 {
 		s.queue.observe(en)
-		return
+	} else {
+		ev := s.render(en)
+		for _, m := range s.members {
+			s.send(m, en, ev)
+		}
 	}
-	ev := s.render(en)
+	s.ahead.pass(s, en)
+}
+
+// note acts on what an entry says to this node itself.
+func (s *session) note(en *store.Entry) {
+	switch {
+	case en.Kind == store.KindAbort && s.runner != nil:
+		s.runner.abort(en.Run)
+	case en.Kind == store.KindGap:
+		// Nobody can read across it; a snapshot shows what is behind.
+		s.abandonAll()
+	}
+	if live := en.Run != "" && en.Kind != store.KindEnd; live != s.live.Load() && en.Run != "" {
+		s.live.Store(live)
+	}
+}
+
+func (s *session) abandonAll() {
+	s.ahead.first = nil
 	for _, m := range s.members {
-		s.send(m, en, ev)
+		s.abandon(m)
 	}
 }
 
@@ -169,19 +193,24 @@ func (s *session) send(m *member, en *store.Entry, ev *Event) {
 		return
 	}
 	at, shown := en.Position(), m.shown
+	number, numbered := s.ahead.number(en, m.passed)
+	seen := numbered && number < m.ahead
 	switch {
 	case en.Kind == store.KindStarted:
 		shown = en.Run
 	case en.Kind == store.KindEnd && en.Run == m.shown:
 		shown = ""
 	}
-	if ev != nil && (en.Except == "" || en.Except != m.sock.ID()) {
+	if ev != nil && !seen && (en.Except == "" || en.Except != m.sock.ID()) {
 		if !m.sock.Send(ev, Room{SessionID: s.sid, Incarnation: s.ep, Position: at, ShownRun: shown}) {
 			s.fallBehind(m)
 			return
 		}
 	}
 	m.pos, m.shown = at, shown
+	if numbered {
+		m.passed, m.ahead = number+1, max(m.ahead, number+1)
+	}
 	if en.Kind == store.KindEnd {
 		m.ended, m.endedAt = en.Run, time.Now()
 	}

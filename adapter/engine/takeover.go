@@ -24,6 +24,7 @@ func (e *Engine) sweepLoop() {
 	for {
 		select {
 		case <-tick.C:
+			e.forgetFinishes()
 			if _, err := e.sweep(e.ctx); err != nil && e.ctx.Err() == nil {
 				e.log.Warn("sweep failed; the next one tries again", zap.Error(err))
 			}
@@ -35,7 +36,7 @@ func (e *Engine) sweepLoop() {
 
 // sweep takes what is due in the work index and answers how much that was.
 func (e *Engine) sweep(ctx context.Context) (int, error) {
-	if e.isDraining() {
+	if !e.mayTakeOver() {
 		return 0, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, resumeTimeout)
@@ -66,7 +67,10 @@ func (s *session) attend(ctx context.Context, d store.Due) error {
 	case res.Code == store.Held:
 		return index.Rescore(ctx, d, res.Remaining, false)
 	case res.Code == store.Unfit:
-		return index.Rescore(ctx, d, sweepInterval, false)
+		if err := s.misfit(ctx, res.Executor); err != nil {
+			return err
+		}
+		return index.Rescore(ctx, d, unfitLook, false)
 	case res.Code == store.Resumed, res.Code == store.Next:
 		return index.Rescore(ctx, d, store.LeaseTTL, false)
 	case d.Parked:
@@ -85,7 +89,7 @@ func (s *session) takeOverIfOrphan(ctx context.Context, head store.Session) erro
 }
 
 func (s *session) takeOver(ctx context.Context) error {
-	if s.e.isDraining() {
+	if !s.e.mayTakeOver() {
 		s.e.arm(s.sid)
 		return nil
 	}
@@ -102,24 +106,37 @@ func (s *session) claim(ctx context.Context) (store.TakeOverResult, error) {
 		return store.TakeOverResult{}, err
 	}
 	token := s.e.newToken()
-	res, err := s.e.cfg.Store.TakeOver(ctx, store.TakeOverArgs{SID: s.sid, Token: token, Node: s.e.cfg.Node, TTL: store.LeaseTTL})
+	res, err := s.e.cfg.Store.TakeOver(ctx, store.TakeOverArgs{
+		SID: s.sid, Token: token, Node: s.e.cfg.Node, TTL: store.LeaseTTL, Caps: s.e.claims(),
+	})
 	if err != nil || res.Code != store.Resumed && res.Code != store.Next {
 		return res, err
 	}
+	s.e.misfits.clear(s.sid)
+	r := s.taken(res, token)
+	switch {
+	case res.Code == store.Next:
+		s.e.cfg.Metrics.TookOver("queued")
+		r.start(res.Item, res.Row)
+	case res.Rerun:
+		s.e.cfg.Metrics.TookOver("rerun")
+		r.start(res.Item, res.Row)
+	default:
+		s.e.cfg.Metrics.TookOver("picked_up")
+		r.pickUp(res)
+	}
+	return res, nil
+}
+
+// taken makes the runner of a tenure that was won.
+func (s *session) taken(res store.TakeOverResult, token string) *runner {
 	r := newRunner(s, guardOf(res.Session), token)
+	r.fence, r.attempt = res.Fence, res.Session.Run.Attempt
 	s.box.do(func() {
 		s.runner = r
 		s.follow()
 	})
-	switch {
-	case res.Code == store.Next:
-		r.start(res.Item, res.Row)
-	case res.Rerun:
-		r.start(res.Item, res.Row)
-	default:
-		r.pickUp(res)
-	}
-	return res, nil
+	return r
 }
 
 // Reattacher is an executor that can go on with a run whose node is gone.
@@ -135,22 +152,35 @@ type Reattacher interface {
 // executor can, else ended with what had arrived.
 func (r *runner) pickUp(res store.TakeOverResult) {
 	rec := res.Session.Run
+	r.pickUpWith(res, func(ctx context.Context, k *sink) Outcome {
+		if rec.Abort {
+			r.abort(rec.Run)
+			return Outcome{}
+		}
+		if rec.Attempt <= maxAttempts {
+			if out, ok := r.reattach(ctx, k, rec); ok {
+				return out
+			}
+		}
+		return Outcome{Failed: true, Error: interruptedText}
+	})
+}
+
+// pickUpFailed ends a run that another node has begun.
+func (r *runner) pickUpFailed(res store.TakeOverResult, cause string) {
+	r.pickUpWith(res, func(context.Context, *sink) Outcome { return Outcome{Failed: true, Error: cause} })
+}
+
+func (r *runner) pickUpWith(res store.TakeOverResult, carry func(context.Context, *sink) Outcome) {
+	rec := res.Session.Run
 	r.view = foldRun(res.Checkpoint, res.Entries, rec.Run)
 	r.wireID = rec.WireID
 	r.launch(func() {
 		r.load()
+		r.recall(rec)
 		r.loop(res.Item, res.Row, func(ctx context.Context, k *sink) Outcome {
 			k.reopen(r.view.Ring())
-			if rec.Abort {
-				r.abort(rec.Run)
-				return Outcome{}
-			}
-			if rec.Attempt <= maxAttempts {
-				if out, ok := r.reattach(ctx, k, rec); ok {
-					return out
-				}
-			}
-			return Outcome{Failed: true, Error: interruptedText}
+			return carry(ctx, k)
 		})
 	})
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/hermes-edge/hermes-edge/adapter/chatrun"
@@ -49,8 +50,9 @@ func (p *pending) delta() string {
 // writer logs what a run reports. Reports wait until the executor has nothing more
 // at hand, adjacent text deltas merging meanwhile; then they are built, logged and
 // delivered by the executor's own goroutine. So at most one batch of a session is
-// in flight, and an upstream that is faster than the store is read more slowly. A
-// keeper goroutine covers text by checkpoints and renews the lease meanwhile.
+// in flight, and an upstream that is faster than the store is read more slowly. What
+// a store that is away does not acknowledge goes through an outbox. A keeper
+// goroutine covers text by checkpoints and renews the lease meanwhile.
 type writer struct {
 	r *runner
 
@@ -60,30 +62,47 @@ type writer struct {
 	patch   store.Patch
 
 	// Of whoever holds the turn.
-	turn      chan struct{} // capacity 1
-	batch     store.Batch
-	written   time.Time // last word of the store
-	gone      bool      // the run is not ours any more
-	uncovered int       // events behind the last checkpoint, and their bytes
-	size      int
-	coveredAt time.Time
+	turn       chan struct{} // capacity 1
+	batch      store.Batch
+	built      int64     // sequence of the last batch that was logged or put off
+	written    time.Time // when the last acknowledged call was issued
+	generation uint64    // of the store, when it acknowledged that call
+	fenced     bool      // the members know that the tenure is in doubt
+	gone       bool      // the run is not ours any more
+	outbox     *outbox   // nil: batches go to the store directly
+	repairs    int       // how often the run was reinstated
+	uncovered  int       // events behind the last checkpoint, and their bytes
+	size       int
+	coveredAt  time.Time
 
-	stop chan struct{}
-	done chan struct{}
+	poke    chan struct{} // capacity 1: the keeper shall renew now
+	stop    chan struct{}
+	done    chan struct{}
+	senders sync.WaitGroup
 }
 
 func newWriter(r *runner) *writer {
 	now := time.Now()
-	w := &writer{r: r, turn: make(chan struct{}, 1), written: now, coveredAt: now, stop: make(chan struct{}), done: make(chan struct{})}
+	w := &writer{
+		r: r, turn: make(chan struct{}, 1), written: now, coveredAt: now, generation: r.e.generation(), built: r.seq,
+		poke: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
+	}
 	go w.keep()
 	return w
 }
 
-// close writes what waits and ends the keeper.
+func (w *writer) lock()   { w.turn <- struct{}{} }
+func (w *writer) unlock() { <-w.turn }
+
+// close writes what waits and ends the keeper. It returns once the store has
+// acknowledged everything, however long it is away, or the run is lost or the engine
+// closes.
 func (w *writer) close() {
 	w.flush()
+	_ = w.drained(w.r.e.ctx)
 	close(w.stop)
 	<-w.done
+	w.senders.Wait()
 }
 
 // addText takes a delta of text or reasoning, merged into the last one if that is
@@ -128,8 +147,8 @@ func (w *writer) flush() {
 
 // flushWith logs what waits together with a change of the run record.
 func (w *writer) flushWith(p store.Patch) error {
-	w.turn <- struct{}{}
-	defer func() { <-w.turn }()
+	w.lock()
+	defer w.unlock()
 	mergePatch(&w.patch, p)
 	batch := w.waiting
 	err := w.write(batch, w.patch)
@@ -138,119 +157,140 @@ func (w *writer) flushWith(p store.Patch) error {
 	return err
 }
 
-// keep covers text by a checkpoint also while the upstream is silent, and renews
-// the lease.
+// keep covers text by a checkpoint also while the upstream is silent, renews the
+// lease, and notices when it is in doubt.
 func (w *writer) keep() {
 	defer close(w.done)
 	tick := time.NewTicker(keepEvery)
 	defer tick.Stop()
 	for {
+		now := false
 		select {
 		case <-tick.C:
+		case <-w.poke:
+			now = true
 		case <-w.stop:
 			return
 		}
 		select {
 		case w.turn <- struct{}{}:
-			w.maintain()
-			<-w.turn
+			due := w.maintain(now)
+			w.unlock()
+			if due {
+				_ = w.renew() // the next tick tries again
+			}
 		case <-w.stop:
 			return
 		}
 	}
 }
 
-func (w *writer) maintain() {
-	switch {
-	case w.gone:
-	case w.checkpointDue():
+// maintain does what is due by the clock, or at once. It reports whether the lease is
+// to be renewed. The caller holds the turn.
+func (w *writer) maintain(now bool) (renew bool) {
+	if w.gone {
+		return false
+	}
+	if w.outbox == nil && w.checkpointDue() {
 		_ = w.write(nil, store.Patch{})
-	case time.Since(w.written) >= store.LeaseTTL/3:
-		w.renew()
+	}
+	at := age(w.written)
+	if at >= fenceAfter && w.r.e.lossy() {
+		w.tellReconnecting()
+	}
+	return !w.gone && w.outbox == nil && (now || at >= freshFor)
+}
+
+// renewNow has the keeper ask the store at once whether the run is still ours.
+func (w *writer) renewNow() {
+	select {
+	case w.poke <- struct{}{}:
+	default:
 	}
 }
 
-// write builds one batch, logs and delivers it. The caller holds the turn. An
-// error means that nothing of the batch was logged, or that the run is lost.
+// write builds one batch, logs and delivers it, or leaves it to the outbox. The
+// caller holds the turn. An error means that nothing of the batch was logged, or that
+// the run is lost.
 func (w *writer) write(batch []pending, p store.Patch) error {
 	if w.gone {
 		return errLost
 	}
 	b := w.build(batch, p)
+	if w.outbox != nil {
+		w.putOff(b)
+		return nil
+	}
 	s := w.r.s
-	issued := time.Now()
+	asked := w.r.e.ask()
 	s.appending.Store(true)
 	res, err := w.append(b)
-	if err == nil && (res.Code == store.OK || res.Code == store.Dup) {
-		w.r.seq, w.written = b.Seq, issued
-		s.box.do(func() { s.deliverBatch(b.Events, b, &res) })
+	if err == nil && acknowledged(res.Code) {
+		w.accept(b, &res, asked)
 	}
 	s.appending.Store(false)
 	if s.hinted.Load() > s.delivered.Load() {
 		s.wake()
 	}
-	if err := w.heed(res, err); err != nil {
-		return err
-	}
-	if time.Since(issued) > store.LeaseTTL/3 {
-		return w.renew()
-	}
-	return nil
+	return w.heed(b, res, err, asked)
 }
 
-// append sends the same bytes until the store answers; what is certainly not
-// executed for long is given up, the sequence number stays free.
+// accept takes over what the store has acknowledged and delivers it.
+func (w *writer) accept(b *store.Batch, res *store.OwnerResult, asked asking) {
+	s := w.r.s
+	w.r.seq, w.built = b.Seq, max(w.built, b.Seq)
+	w.confirmed(asked)
+	s.box.do(func() { s.deliverBatch(b.Events, b, res) })
+}
+
+func acknowledged(c store.Code) bool { return c == store.OK || c == store.Dup }
+
+// append sends the same bytes until the store answers. A store that can be away is
+// waited for shortly; of one that cannot, what is certainly not executed for long is
+// given up, the sequence number stays free.
 func (w *writer) append(b *store.Batch) (store.OwnerResult, error) {
 	e := w.r.e
+	if e.lossy() {
+		return w.appendBriefly(b)
+	}
 	deadline := time.Now().Add(finishTimeout)
-	for delay := 50 * time.Millisecond; ; delay = min(2*delay, 300*time.Millisecond) {
+	for delay := resendFirst; ; delay = min(2*delay, resendMost) {
 		res, err := e.cfg.Store.Append(e.ctx, *b)
 		switch {
 		case err == nil:
 			return res, nil
-		case e.ctx.Err() != nil:
-			return res, errLost
 		case errors.Is(err, store.ErrUnavailable) && time.Now().After(deadline):
 			return res, err
-		}
-		select {
-		case <-time.After(delay):
-		case <-e.ctx.Done():
+		case pause(e.ctx, delay) != nil:
+			return res, errLost
 		}
 	}
 }
 
-// renew keeps the lease while nothing is written. Trouble of the store is not
-// heeded here: the next write meets it.
-func (w *writer) renew() error {
-	r := w.r
-	if err := r.e.cfg.Store.Arm(r.e.ctx, r.s.sid, store.LeaseTTL); err != nil {
-		return nil
+// heed acts on the store's answer to a batch.
+func (w *writer) heed(b *store.Batch, res store.OwnerResult, err error, asked asking) error {
+	switch {
+	case err == nil && acknowledged(res.Code):
+		w.heedAbort(res)
+	case err == nil:
+		if w.refused(res); w.gone {
+			return errLost
+		}
+		w.putOff(b)
+	case w.r.e.lossy() && w.r.e.ctx.Err() == nil && !errors.Is(err, store.ErrTooNew):
+		w.handOver(b, asked.at)
+	default:
+		w.giveUp(err)
+		return err
 	}
-	issued := time.Now()
-	res, err := r.e.cfg.Store.Renew(r.e.ctx, r.s.sid, r.token, r.item.Run, r.seq, store.LeaseTTL)
-	if err != nil {
-		return nil
-	}
-	w.written = issued
-	return w.heed(res, nil)
+	return nil
 }
 
-// heed acts on what the store says to an owner.
-func (w *writer) heed(res store.OwnerResult, err error) error {
-	if err == nil && (res.Code == store.OK || res.Code == store.Dup) {
-		if res.Abort {
-			w.r.abort(w.r.item.Run)
-		}
-		return nil
+// heedAbort acts on a stop that the store's answer speaks of.
+func (w *writer) heedAbort(res store.OwnerResult) {
+	if res.Abort {
+		w.r.abort(w.r.item.Run)
 	}
-	if err == nil {
-		w.r.lost(res.Code)
-		err = errLost
-	}
-	w.gone = true
-	w.r.cancel(err)
-	return err
 }
 
 // build turns what waits into entries and rows. From here on nothing is merged,
@@ -259,7 +299,7 @@ func (w *writer) build(batch []pending, patch store.Patch) *store.Batch {
 	r := w.r
 	b := &w.batch
 	*b = store.Batch{
-		SID: r.s.sid, Token: r.token, Run: r.item.Run, Seq: r.seq + 1, Stamp: newStamp(), TTL: store.LeaseTTL,
+		SID: r.s.sid, Token: r.token, Run: r.item.Run, Seq: w.built + 1, Stamp: newStamp(), TTL: store.LeaseTTL,
 		Patch: patch, Events: b.Events[:0],
 	}
 	for i := range batch {
@@ -281,10 +321,11 @@ func (w *writer) build(batch []pending, patch store.Patch) *store.Batch {
 			w.addEvent(b, p.event.Kind, p.event.Name, p.event.Payload)
 		}
 	}
-	if w.checkpointDue() {
+	if w.outbox == nil && w.checkpointDue() {
 		b.Checkpoint = r.view.Encode()
 		w.uncovered, w.size, w.coveredAt = 0, 0, time.Now()
 	}
+	r.remember(b.Rows, patch)
 	return b
 }
 

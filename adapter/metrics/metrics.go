@@ -39,6 +39,8 @@ type Metrics struct {
 	authFailures *prometheus.CounterVec
 	httpRequests *prometheus.CounterVec
 	httpSeconds  *prometheus.HistogramVec
+
+	shared shared
 }
 
 // Buckets in seconds: an upstream that thinks takes minutes, a local store
@@ -75,16 +77,17 @@ func New() *Metrics {
 		authFailures: counterVec("auth_failures_total", "Refused logins by reason.", "reason"),
 		httpRequests: counterVec("http_requests_total", "Requests to the HTTP API by route and status.", "route", "status"),
 		httpSeconds:  histogramVec("http_request_seconds", "Time of requests to the HTTP API.", httpBuckets, "route"),
+
+		shared: newShared(),
 	}
 }
 
 func (m *Metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{
+	return append(m.shared.collectors(),
 		m.connections, m.connectionsTotal, m.connectionsClosed, m.upgrades, m.packets, m.packetBytes,
 		m.watchers, m.slowConsumers,
 		m.runs, m.runSeconds, m.activeRuns, m.queueLength, m.deltas, m.firstByte, m.firstDelta, m.upstreamErrs,
-		m.rooms, m.sessions, m.authFailures, m.httpRequests, m.httpSeconds,
-	}
+		m.rooms, m.sessions, m.authFailures, m.httpRequests, m.httpSeconds)
 }
 
 // Register puts the collectors on a registry. A registry that has them already,

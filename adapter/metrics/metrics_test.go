@@ -39,6 +39,16 @@ func use(m *Metrics) {
 	m.UpstreamError("auth")
 	m.AuthFailed("failed")
 	m.HTTPRequest("me", 200, time.Millisecond)
+	m.FenceLost()
+	m.TookOver("rerun")
+	m.LogLag(time.Millisecond)
+	m.Volatile(2)
+	m.Outbox(300)
+	m.Outbox(-100)
+	m.Reinstated()
+	m.Buried()
+	m.Settled()
+	m.SlotWait(1)
 }
 
 // gather registers m on a new registry and returns the value of every series by
@@ -71,9 +81,18 @@ func TestValues(t *testing.T) {
 	m := New()
 	use(m)
 	want := map[string]float64{
-		"active_runs{executor=responses}":                                      1,
-		"auth_failures_total{reason=failed}":                                   1,
-		"connection_upgrades_total{}":                                          1,
+		"active_runs{executor=responses}":    1,
+		"buried_runs_total{}":                1,
+		"fence_losses_total{}":               1,
+		"gateway_waits{}":                    1,
+		"log_lag_seconds{}":                  1,
+		"outbox_bytes{}":                     200,
+		"reinstated_runs_total{}":            1,
+		"settles_total{}":                    1,
+		"takeovers_total{kind=rerun}":        1,
+		"volatile_batches_total{}":           2,
+		"auth_failures_total{reason=failed}": 1,
+		"connection_upgrades_total{}":        1,
 		"connections_closed_total{reason=transport close,transport=websocket}": 1,
 		"connections_opened_total{transport=polling}":                          1,
 		"connections_opened_total{transport=websocket}":                        1,
@@ -115,7 +134,8 @@ func TestValues(t *testing.T) {
 // label that could name a user or a session.
 func TestEveryCollectorIsExported(t *testing.T) {
 	m := New()
-	if fields, listed := reflect.TypeFor[Metrics]().NumField(), len(m.collectors()); fields != listed {
+	fields := reflect.TypeFor[Metrics]().NumField() - 1 + reflect.TypeFor[shared]().NumField()
+	if listed := len(m.collectors()); fields != listed {
 		t.Errorf("%d collectors, %d of them are registered", fields, listed)
 	}
 	use(m)
@@ -127,7 +147,7 @@ func TestEveryCollectorIsExported(t *testing.T) {
 	if err != nil || len(families) != len(m.collectors()) {
 		t.Errorf("%d families of %d collectors, %v", len(families), len(m.collectors()), err)
 	}
-	labels := []string{"transport", "reason", "direction", "action", "executor", "outcome", "class", "operation", "route", "status"}
+	labels := []string{"transport", "reason", "direction", "action", "executor", "outcome", "class", "operation", "route", "status", "kind"}
 	for _, f := range families {
 		if !strings.HasPrefix(f.GetName(), "hermes_edge_") || f.GetHelp() == "" {
 			t.Errorf("%s: name or help", f.GetName())

@@ -1,0 +1,92 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hermes-edge/hermes-edge/adapter/store"
+)
+
+// Hints of a shared store may be lost; the heads of followed sessions are looked at
+// all the same (contract 1.10, 5.8).
+const (
+	pollLive  = 2 * time.Second  // of sessions with an active run
+	pollIdle  = 30 * time.Second // of the others
+	pollBatch = 256              // heads asked for at once
+)
+
+// pollLoop looks at the heads of the sessions that are followed here.
+func (e *Engine) pollLoop() {
+	tick := time.NewTicker(pollLive)
+	defer tick.Stop()
+	idle := time.Now()
+	for {
+		select {
+		case <-tick.C:
+		case <-e.ctx.Done():
+			return
+		}
+		if !e.lossy() {
+			continue
+		}
+		all := time.Since(idle) >= pollIdle
+		if all {
+			idle = time.Now()
+		}
+		e.poll(all)
+	}
+}
+
+// poll wakes the tails that do not stand at the head of their log.
+func (e *Engine) poll(all bool) {
+	var held []*session
+	for _, s := range e.active() {
+		if s.watched.Load() > 0 && (all || s.live.Load()) && !s.appending.Load() {
+			held = append(held, s)
+		} else {
+			e.release(s)
+		}
+	}
+	for len(held) > 0 {
+		n := min(len(held), pollBatch)
+		if err := e.pollSome(held[:n]); err != nil && e.ctx.Err() == nil {
+			e.log.Debug("heads not readable; the next look tries again", zap.Error(err))
+		}
+		held = held[n:]
+	}
+}
+
+func (e *Engine) pollSome(held []*session) error {
+	sids, at := make([]string, len(held)), make([]int64, len(held))
+	for i, s := range held {
+		sids[i], at[i] = s.sid, s.delivered.Load()
+	}
+	ctx, cancel := context.WithTimeout(e.ctx, callTimeout)
+	defer cancel()
+	heads, err := e.cfg.Store.Head(ctx, sids...)
+	for i, s := range held {
+		// A tail that has moved meanwhile needs nobody to wake it.
+		if i < len(heads) && s.delivered.Load() == at[i] {
+			s.look(heads[i])
+			continue
+		}
+		e.release(s)
+	}
+	return err
+}
+
+// look follows the log if its head is not where the tail stands. It gives the
+// caller's hold on the session back.
+func (s *session) look(head store.Session) {
+	posted := s.box.post(func() {
+		if s.open && (head.Incarnation != s.ep || s.ep != "" && head.Head != s.pos) {
+			s.follow()
+		}
+		s.e.release(s)
+	})
+	if !posted {
+		s.e.release(s)
+	}
+}
