@@ -26,6 +26,7 @@ type Edge struct {
 
 	binary, folder string
 	process        *process
+	draining       bool
 }
 
 // NewEdge writes the configuration into folder; Start runs it.
@@ -47,15 +48,11 @@ func NewEdge(folder string, config Config) (*Edge, error) {
 
 // Start runs the edge and waits until its health route says that it serves.
 func (e *Edge) Start(ctx context.Context) error {
-	// Nothing of the caller's environment may change what the edge fronts.
-	env := []string{"HOME=" + e.folder, "PATH=" + os.Getenv("PATH"), "XDG_DATA_HOME=" + e.folder, "XDG_CONFIG_HOME=" + e.folder}
-	child, err := startProcess(filepath.Join(e.folder, "edge.log"), env, e.binary,
-		"run", "--config", filepath.Join(e.folder, "Caddyfile"), "--adapter", "caddyfile")
-	if err != nil {
+	if err := e.Launch(); err != nil {
 		return err
 	}
-	e.process = child
-	if err := e.awaitReady(ctx); err != nil {
+	child := e.process
+	if err := e.AwaitReady(ctx); err != nil {
 		child.kill()
 		e.process = nil
 		return fmt.Errorf("the edge does not get ready: %w\n%s", err, child.log())
@@ -63,7 +60,11 @@ func (e *Edge) Start(ctx context.Context) error {
 	return nil
 }
 
-func (e *Edge) awaitReady(ctx context.Context) error {
+// AwaitReady waits until the health route says that the edge serves.
+func (e *Edge) AwaitReady(ctx context.Context) error {
+	if e.process == nil {
+		return errNotRunning
+	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 5 * time.Second}
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
@@ -105,7 +106,7 @@ func (e *Edge) Stop() error {
 		return nil
 	}
 	err := e.process.stop()
-	e.process = nil
+	e.process, e.draining = nil, false
 	if err != nil {
 		return fmt.Errorf("end of the edge: %w", err)
 	}
@@ -123,10 +124,14 @@ func (e *Edge) Log() string {
 	return (&process{logFile: filepath.Join(e.folder, "edge.log")}).log()
 }
 
-// Faults returns the lines of the log that tell of a data race or a panic.
+// Faults returns the lines of the whole log that tell of a data race or a panic.
 func (e *Edge) Faults() []string {
+	content, err := os.ReadFile(filepath.Join(e.folder, "edge.log"))
+	if err != nil {
+		return []string{err.Error()}
+	}
 	var faults []string
-	for line := range strings.SplitSeq(e.Log(), "\n") {
+	for line := range strings.SplitSeq(string(content), "\n") {
 		if strings.Contains(line, "DATA RACE") || strings.HasPrefix(line, "panic:") || strings.Contains(line, `"msg":"panic`) {
 			faults = append(faults, line)
 		}

@@ -154,6 +154,16 @@ func (s *Server) end(how syscall.Signal) {
 	<-s.done
 }
 
+// Running reports whether the process lives, paused or not.
+func (s *Server) Running() bool {
+	select {
+	case <-s.done:
+		return false
+	default:
+		return true
+	}
+}
+
 // Restart starts an ended server again on the same port and directory.
 func (s *Server) Restart() {
 	s.t.Helper()
