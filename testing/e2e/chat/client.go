@@ -1,34 +1,30 @@
-// Package chat is a small chat-run client over WebSocket for end-to-end tests in
-// Go. Every wait has a deadline and fails the test with what came until then.
+// Package chat is a small chat-run client for end-to-end tests in Go. Every wait
+// has a deadline and fails the test with what came until then.
 package chat
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/gobwas/ws"
-	"github.com/gobwas/ws/wsutil"
+	"github.com/hermes-edge/hermes-edge/testing/e2e/wire"
 )
 
 const (
 	// patience bounds every wait; a real agent on a busy machine is slow.
 	patience  = 2 * time.Minute
 	maxEvents = 100_000
-	namespace = "/chat-run,"
 )
 
 // Event is one event as it came.
 type Event struct {
 	Name    string
 	Payload map[string]any
+	Raw     string    // the payload's bytes
+	At      time.Time // when it came
 }
 
 // Text returns a field that is a string, or "".
@@ -45,74 +41,93 @@ func (e Event) Number(field string) int {
 	return -1
 }
 
+// Options say where a client connects, and how.
+type Options struct {
+	// URLs of nodes. A connection is made to the first; with polling each request
+	// goes to the next one.
+	URLs   []string
+	Token  string
+	Kind   wire.Kind     // WebSocket if empty
+	Before wire.Identity // of a connection that is to be continued
+}
+
 // Client is one connection with /chat-run joined. Its methods, but Close, are for
 // the goroutine of the test.
 type Client struct {
-	t       testing.TB
-	conn    net.Conn
-	writing sync.Mutex
-	packets chan string // Socket.IO packets of the namespace
-	closed  chan struct{}
+	t      testing.TB
+	socket *wire.Socket
+	events chan Event
+	closed chan struct{}
+	err    error // why it ended; read after closed
 }
 
-// Dial connects and signs in; the end of the test closes the connection.
+// Dial connects over WebSocket and signs in; the end of the test closes the
+// connection.
 func Dial(t testing.TB, edgeURL, token string) *Client {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	conn, early, _, err := ws.Dial(ctx, "ws"+strings.TrimPrefix(edgeURL, "http")+"/socket.io/?EIO=4&transport=websocket")
+	return Open(t, Options{URLs: []string{edgeURL}, Token: token})
+}
+
+// Open is Dial with a choice.
+func Open(t testing.TB, o Options) *Client {
+	t.Helper()
+	c, err := TryOpen(t, o)
 	if err != nil {
 		t.Fatalf("connect to the edge: %v", err)
-	}
-	var reader io.Reader = conn
-	if early != nil {
-		reader = early
-	}
-	c := &Client{t: t, conn: conn, packets: make(chan string, maxEvents), closed: make(chan struct{})}
-	go c.read(bufio.NewReader(reader))
-	t.Cleanup(c.Close)
-	auth, err := json.Marshal(map[string]string{"token": token})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.write("40" + namespace + string(auth))
-	if packet := c.packet(); !strings.HasPrefix(packet, "0"+namespace) {
-		t.Fatalf("signing in was answered with %q", packet)
 	}
 	return c
 }
 
+// TryOpen is Open where it may fail.
+func TryOpen(t testing.TB, o Options) (*Client, error) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	next := 0
+	node := func() string {
+		url := o.URLs[next%len(o.URLs)]
+		next++
+		return url
+	}
+	if o.Kind == wire.WebSocket || o.Kind == "" {
+		node = func() string { return o.URLs[0] }
+	}
+	socket, err := wire.Open(ctx, wire.Dialer{Kind: o.Kind, Node: node}, o.Token, o.Before)
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{t: t, socket: socket, events: make(chan Event, maxEvents), closed: make(chan struct{})}
+	go c.read()
+	t.Cleanup(c.Close)
+	return c, nil
+}
+
 // read ends with the connection.
-func (c *Client) read(r io.Reader) {
+func (c *Client) read() {
 	defer close(c.closed)
-	stream := struct {
-		io.Reader
-		io.Writer
-	}{r, c.conn}
 	for {
-		data, err := wsutil.ReadServerText(stream)
+		e, err := c.socket.Next()
 		if err != nil {
+			c.err = err
 			return
 		}
-		switch packet := string(data); {
-		case packet == "2":
-			c.write("3")
-		case strings.HasPrefix(packet, "4"):
-			c.packets <- packet[1:]
+		event := Event{Name: e.Name, Raw: string(e.Payload), At: time.Now()}
+		if err := json.Unmarshal(e.Payload, &event.Payload); err != nil {
+			c.err = fmt.Errorf("payload of %s: %w", e.Name, err)
+			return
 		}
+		c.events <- event
 	}
 }
 
-// write sends one Engine.IO packet; a lost connection shows at the next read.
-func (c *Client) write(packet string) {
-	c.writing.Lock()
-	defer c.writing.Unlock()
-	_ = wsutil.WriteClientText(c.conn, []byte(packet))
-}
+// Identity is what continues this connection elsewhere.
+func (c *Client) Identity() wire.Identity { return c.socket.Identity() }
+
+// Recovered says that the server continued an earlier connection.
+func (c *Client) Recovered() bool { return c.socket.Recovered }
 
 // Close cuts the connection.
 func (c *Client) Close() {
-	_ = c.conn.Close()
+	c.socket.Cut()
 	<-c.closed
 }
 
@@ -126,43 +141,41 @@ func (c *Client) Closed() {
 	}
 }
 
-func (c *Client) packet() string {
-	c.t.Helper()
-	select {
-	case packet := <-c.packets:
-		return packet
-	default:
-	}
-	select {
-	case packet := <-c.packets:
-		return packet
-	case <-c.closed:
-		c.t.Fatal("the connection is closed")
-	case <-time.After(patience):
-		c.t.Fatalf("nothing came for %s", patience)
-	}
-	return ""
-}
-
 // Next returns the next event, whatever it is.
 func (c *Client) Next() Event {
 	c.t.Helper()
-	text, ok := strings.CutPrefix(c.packet(), "2"+namespace)
-	if !ok {
-		c.t.Fatalf("got a packet that is no event: %q", text)
+	select {
+	case event := <-c.events:
+		return event
+	default:
 	}
-	var args []json.RawMessage
-	var event Event
-	if err := json.Unmarshal([]byte(text), &args); err != nil || len(args) < 2 {
-		c.t.Fatalf("got a malformed event: %q, %v", text, err)
+	select {
+	case event := <-c.events:
+		return event
+	case <-c.closed:
+		select {
+		case event := <-c.events: // it came before the end
+			return event
+		default:
+		}
+		c.t.Fatalf("the connection is closed: %v", c.err)
+	case <-time.After(patience):
+		c.t.Fatalf("nothing came for %s", patience)
 	}
-	if err := json.Unmarshal(args[0], &event.Name); err != nil {
-		c.t.Fatalf("event name in %q: %v", text, err)
+	return Event{}
+}
+
+// Rest returns the events that have come and were not looked at, without waiting.
+func (c *Client) Rest() []Event {
+	var all []Event
+	for {
+		select {
+		case event := <-c.events:
+			all = append(all, event)
+		default:
+			return all
+		}
 	}
-	if err := json.Unmarshal(args[1], &event.Payload); err != nil {
-		c.t.Fatalf("payload in %q: %v", text, err)
-	}
-	return event
 }
 
 // Until collects events up to and including the first with one of the names.
@@ -182,28 +195,28 @@ func (c *Client) Until(names ...string) []Event {
 func (c *Client) UntilThat(what string, fits func(Event) bool) []Event {
 	c.t.Helper()
 	var all []Event
+	ok := false
 	defer func() {
-		if c.t.Failed() {
-			c.t.Logf("waited for %s, got:\n%s", what, List(all))
+		if !ok {
+			c.t.Logf("waited for %s, got:\n%s", what, List(all[max(0, len(all)-maxListed):]))
 		}
 	}()
 	for {
 		event := c.Next()
 		all = append(all, event)
 		if fits(event) {
+			ok = true
 			return all
 		}
 	}
 }
 
-// Emit sends an event.
+// maxListed bounds what a failed wait shows.
+const maxListed = 40
+
+// Emit sends an event; a lost connection shows at the next read.
 func (c *Client) Emit(name string, payload any) {
-	c.t.Helper()
-	encoded, err := json.Marshal([]any{name, payload})
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	c.write("42" + namespace + string(encoded))
+	_ = c.socket.Emit(name, payload)
 }
 
 // Run sends a user message; queueID is the client's id of it.
@@ -263,8 +276,7 @@ func Named(events []Event, name string) []Event {
 func List(events []Event) string {
 	var text strings.Builder
 	for _, event := range events {
-		payload, _ := json.Marshal(event.Payload)
-		fmt.Fprintf(&text, "  %s %s\n", event.Name, payload)
+		fmt.Fprintf(&text, "  %s %s\n", event.Name, event.Raw)
 	}
 	return text.String()
 }
