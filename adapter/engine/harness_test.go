@@ -27,8 +27,9 @@ const patience = 20 * time.Second
 
 // received is one event as a socket got it.
 type received struct {
-	name string
-	data map[string]any
+	name     string
+	data     map[string]any
+	volatile bool
 }
 
 func (r received) str(key string) string { s, _ := r.data[key].(string); return s }
@@ -75,7 +76,7 @@ func (c *client) Send(e *engine.Event, r engine.Room) bool {
 	if e.Name != "resumed" && data["event"] != e.Name {
 		c.t.Errorf("CR-11: payload.event is %v on %s", data["event"], e.Name)
 	}
-	c.events = append(c.events, received{e.Name, data})
+	c.events = append(c.events, received{e.Name, data, r.Volatile})
 	if r.SessionID != "" {
 		c.rooms[r.SessionID] = r
 	}

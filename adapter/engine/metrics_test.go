@@ -9,22 +9,22 @@ import (
 )
 
 // gauges are the metrics that must come back to zero.
-type gauges struct{ queue, watchers, rooms, sessions atomic.Int64 }
+type gauges struct{ queue, watchers, rooms, sessions, outbox, settled, reinstated, buried, fenced atomic.Int64 }
 
 func (g *gauges) RunStarted(string)                      {}
 func (g *gauges) RunEnded(string, string, time.Duration) {}
 func (g *gauges) Delta(int)                              {}
 func (g *gauges) FirstDelta(time.Duration)               {}
 func (g *gauges) SlowConsumer(string)                    {}
-func (g *gauges) FenceLost()                             {}
+func (g *gauges) FenceLost()                             { g.fenced.Add(1) }
 func (g *gauges) TookOver(string)                        {}
 func (g *gauges) LogLag(time.Duration)                   {}
 func (g *gauges) Volatile(int)                           {}
-func (g *gauges) Outbox(int)                             {}
-func (g *gauges) Reinstated()                            {}
-func (g *gauges) Buried()                                {}
+func (g *gauges) Outbox(d int)                           { g.outbox.Add(int64(d)) }
+func (g *gauges) Reinstated()                            { g.reinstated.Add(1) }
+func (g *gauges) Buried()                                { g.buried.Add(1) }
 func (g *gauges) SlotWait(int)                           {}
-func (g *gauges) Settled()                               {}
+func (g *gauges) Settled()                               { g.settled.Add(1) }
 func (g *gauges) QueueLength(d int)                      { g.queue.Add(int64(d)) }
 func (g *gauges) Watchers(d int)                         { g.watchers.Add(int64(d)) }
 func (g *gauges) Rooms(d int)                            { g.rooms.Add(int64(d)) }
