@@ -13,12 +13,14 @@ type User struct {
 	Name     string
 	Token    string
 	Profiles []string // default if empty
+	Admin    bool
 }
 
 // Upstream is the gateway of one profile.
 type Upstream struct {
-	URL string
-	Key string
+	URL   string
+	Key   string
+	Store bool // it keeps responses, and is asked to
 }
 
 // Config says how an edge is set up.
@@ -29,6 +31,8 @@ type Config struct {
 	// Options are further lines of the hermes block, for instance "limits {",
 	// "message_size 100KB", "}".
 	Options []string
+	// Site are lines of the site, before hermes_edge.
+	Site []string
 }
 
 // caddyfile writes the configuration of one site. Values are quoted, so that no
@@ -47,6 +51,9 @@ func (c Config) caddyfile(port int, dataDir string) string {
 		if key := c.Gateways[profile].Key; key != "" {
 			line("api_key %s", strconv.Quote(key))
 		}
+		if c.Gateways[profile].Store {
+			line("store on")
+		}
 		line("}")
 	}
 	for _, option := range c.Options {
@@ -56,11 +63,17 @@ func (c Config) caddyfile(port int, dataDir string) string {
 	line("}")
 	line("http://127.0.0.1:%d {", port)
 	line("bind 127.0.0.1")
+	for _, directive := range c.Site {
+		line("%s", directive)
+	}
 	line("hermes_edge {")
 	line("auth {")
 	for _, user := range c.Users {
 		line("token %s %s {", user.Name, strconv.Quote(user.Token))
 		line("profiles %s", strings.Join(orDefault(user.Profiles), " "))
+		if user.Admin {
+			line("admin")
+		}
 		line("}")
 	}
 	line("}")
