@@ -54,7 +54,7 @@ func (b *binaries) installPeer(ctx context.Context, source string) error {
 	}
 	npm := exec.CommandContext(ctx, "npm", "ci", "--no-audit", "--no-fund", "--prefer-offline")
 	if err := runIn(npm, b.node); err != nil {
-		return fmt.Errorf("b1 and b3 compare with Node's socket.io and need Node 20 with npm (-only b4,burst goes without): %w", err)
+		return fmt.Errorf("b1, b3 and b7 compare with Node's socket.io and need Node 20 with npm (-only b4,burst,b5,b11,grow goes without): %w", err)
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ type burstLoad struct {
 }
 
 func (l burstLoad) measure(ctx context.Context, t *target) (measurement, error) {
-	clients, err := dialAll(ctx, l.dial, t.addr, l.runs)
+	clients, err := dialAll(ctx, l.dial, t, l.runs)
 	defer abandonAll(clients)
 	if err != nil {
 		return nil, err
@@ -35,7 +35,7 @@ func (l burstLoad) measure(ctx context.Context, t *target) (measurement, error) 
 	for batch := range l.batches + 1 {
 		if batch == 1 {
 			got = new(received)
-			if meter, err = startMeter(t); err != nil {
+			if meter, err = startMeter(ctx, t); err != nil {
 				return nil, err
 			}
 			profiled = t.startProfile(ctx, burstProfile)
@@ -49,7 +49,7 @@ func (l burstLoad) measure(ctx context.Context, t *target) (measurement, error) 
 		}
 	}
 	m := measurement{}
-	err = errors.Join(meter.stop(m, got.deltas.Load()), profiled())
+	err = errors.Join(meter.stop(ctx, m, got.deltas.Load()), profiled())
 	m[perEvent] = float64(got.deltas.Load()) / float64(got.events.Load())
 	m[perSecond] = median(rates)
 	return m, err

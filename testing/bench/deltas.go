@@ -23,6 +23,7 @@ type deltaReader struct {
 	total  *atomic.Int64 // deltas of all runs
 	events *atomic.Int64 // events they came in, of all runs
 	delays *histogram
+	faults *faults // counts what is wrong in place of an error, may be nil
 	first  bool
 	count  int
 	last   int64
@@ -46,7 +47,11 @@ func (d *deltaReader) take(text []byte) error {
 			return fmt.Errorf("delta %d is %.60q", d.count+1, text)
 		}
 		if stamp <= d.last {
-			return fmt.Errorf("delta %d is not later than the one before it", d.count+1)
+			if d.faults == nil {
+				return fmt.Errorf("delta %d is not later than the one before it", d.count+1)
+			}
+			d.faults.doubled.Add(1)
+			continue
 		}
 		d.last = stamp
 		d.count++
@@ -57,6 +62,12 @@ func (d *deltaReader) take(text []byte) error {
 	d.events.Add(1)
 	return nil
 }
+
+// faults are what clients have found wrong in texts.
+type faults struct{ lost, doubled atomic.Int64 }
+
+// restart begins the text anew, as a client does with a snapshot.
+func (d *deltaReader) restart() { d.first, d.count, d.last, d.bytes = false, 0, 0, 0 }
 
 func stampOf(text []byte) (int64, bool) {
 	if len(text) < deltaLength || string(text[stampDigits:deltaLength]) != deltaPadding {
@@ -74,6 +85,10 @@ func stampOf(text []byte) (int64, bool) {
 
 // complete checks a run that has ended with n deltas asked for.
 func (d *deltaReader) complete(n int) error {
+	if d.faults != nil {
+		d.faults.lost.Add(int64(n - d.count))
+		return nil
+	}
 	if d.count != n || d.bytes != len(firstDelta)+n*deltaLength {
 		return fmt.Errorf("run ended after %d of %d deltas and %d bytes of text", d.count, n, d.bytes)
 	}

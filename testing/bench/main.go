@@ -20,6 +20,7 @@ type options struct {
 	short    bool
 	pin      bool
 	idle     int
+	storm    int
 	profiles string
 }
 
@@ -30,6 +31,7 @@ func main() {
 	flag.BoolVar(&o.short, "short", false, "one short round: shows that everything works, figures are rough")
 	flag.BoolVar(&o.pin, "pin", canPin(), "pin server and generator to a core each (taskset)")
 	flag.IntVar(&o.idle, "idle", 0, "idle connections of b1 (default 10000, with -short 2000)")
+	flag.IntVar(&o.storm, "storm", 0, "clients of b7 (default 10000, with -short 500)")
 	flag.StringVar(&o.profiles, "profile", "", "write CPU and heap profiles of the Go servers into this directory; figures then include the profiler")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -55,7 +57,7 @@ func run(ctx context.Context, o options) error {
 	}
 	defer os.RemoveAll(dir)
 	fmt.Fprintln(os.Stderr, "building")
-	needNode := slices.Contains(only, "b1") || slices.Contains(only, "b3")
+	needNode := slices.ContainsFunc(only, func(id string) bool { return id == "b1" || id == "b3" || id == "b7" })
 	binaries, err := build(ctx, dir, module, needNode)
 	if err != nil {
 		return err
@@ -99,9 +101,13 @@ func (o *options) check() ([]string, sizes, error) {
 	if o.idle > 0 {
 		s.idleConnections = o.idle
 	}
+	if o.storm > 0 {
+		s.stormClients = o.storm
+		s.stormSessions = min(s.stormSessions, o.storm)
+	}
 	limit, err := openFileLimit()
-	if err == nil && limit > 0 && s.idleConnections > limit-spareFiles {
-		err = fmt.Errorf("%d idle connections need more open files than the limit of %d: raise it (ulimit -n) or use -idle", s.idleConnections, limit)
+	if most := max(s.idleConnections, s.stormClients); err == nil && limit > 0 && most > limit-spareFiles {
+		err = fmt.Errorf("%d connections need more open files than the limit of %d: raise it (ulimit -n) or use -idle and -storm", most, limit)
 	}
 	return only, s, err
 }

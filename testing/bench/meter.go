@@ -31,85 +31,38 @@ const (
 	perEvent    = "merged"   // deltas in one event
 	strangers   = "others"   // percent of one core that programs beside ours used
 	load        = "load"     // percent of one core that generator and gateway used
+
+	// Of scenarios with a Redis; CPU is that of Redis, or of the edges and Redis.
+	storeCPU      = "store-cpu"      // µs per delta
+	sumCPU        = "sum-cpu"        // µs per delta
+	storeCommands = "store-commands" // per delta, those inside scripts included
+	storeScripts  = "store-scripts"  // calls of scripts per delta
+	storeCeiling  = "store-ceiling"  // deltas in a second of CPU of Redis
+
+	// Of clients that come back, and of outages.
+	caughtUp      = "caught-up"      // s until the last client has everything
+	caughtUpHalf  = "caught-up-half" // s until half of them have
+	missedPer     = "missed"         // deltas that each client has missed
+	notRecovered  = "not-recovered"  // clients that were not continued where they stood
+	failures      = "failures"       // clients whose connection broke
+	peakTotal     = "peak-total"     // MB of the whole process
+	lostDeltas    = "lost"           // deltas that a client never got
+	doubledDeltas = "doubled"        // deltas that a client got twice or too late
+	firstRefusal  = "first-refusal"  // ms until a new message was refused
+	fastRefusal   = "fast-refusal"   // ms that later messages waited for a refusal at most
+	slowRefusal   = "slow-refusal"   // ms that any message waited for a refusal at most
+	acceptedAfter = "accepted-after" // s until new messages were accepted again
+	startedAfter  = "started-after"  // s until a new message ran again
+	durableAfter  = "durable-after"  // s until all streams were in the store again
+	volatileShare = "volatile"       // percent of events that were shown before the store had them
+	longestDelay  = "longest-delay"  // ms
+	reconnects    = "reconnects"     // clients that had to connect again
 )
-
-// target is a server under measurement and what stands behind it.
-type target struct {
-	*process
-	gateway *process // nil if the scenario needs none
-	profile string   // path of the server's profiles without their endings, empty for none
-}
-
-func (t *target) stop() {
-	t.process.stop()
-	if t.gateway != nil {
-		t.gateway.stop()
-	}
-}
-
-// meter takes the times of a window.
-type meter struct {
-	server usage
-	others []usage // generator and gateway
-	busy   time.Duration
-	start  time.Time
-}
-
-func startMeter(t *target) (*meter, error) {
-	m := new(meter)
-	pids := []int{os.Getpid()}
-	if t.gateway != nil {
-		pids = append(pids, t.gateway.pid)
-	}
-	for _, pid := range pids {
-		u, err := usageOf(pid)
-		if err != nil {
-			return nil, err
-		}
-		m.others = append(m.others, u)
-	}
-	var err error
-	if m.server, err = usageOf(t.pid); err != nil {
-		return nil, err
-	}
-	m.busy, err = busyTime()
-	m.start = time.Now()
-	return m, err
-}
-
-// stop writes the figures of n units of work into the measurement.
-func (m *meter) stop(into measurement, n int64) error {
-	elapsed := time.Since(m.start)
-	server, err := m.server.since()
-	if err != nil {
-		return err
-	}
-	if n == 0 {
-		return fmt.Errorf("nothing arrived in %s", elapsed)
-	}
-	var others time.Duration
-	for _, u := range m.others {
-		used, err := u.since()
-		if err != nil {
-			return err
-		}
-		others += used
-	}
-	busy, err := busyTime()
-	if err != nil {
-		return err
-	}
-	into[strangers] = 100 * max(0, busy-m.busy-server-others).Seconds() / elapsed.Seconds()
-	into[cpuPerUnit] = float64(server.Microseconds()) / float64(n)
-	into[perSecond] = float64(n) / elapsed.Seconds()
-	into[load] = 100 * others.Seconds() / elapsed.Seconds()
-	return nil
-}
 
 // window measures for d what the counter counts.
 func window(ctx context.Context, t *target, d time.Duration, counter *atomic.Int64, into measurement) error {
 	before := counter.Load()
-	m, err := startMeter(t)
+	m, err := startMeter(ctx, t)
 	if err != nil {
 		return err
 	}
@@ -117,7 +70,7 @@ func window(ctx context.Context, t *target, d time.Duration, counter *atomic.Int
 	if err := wait(ctx, d); err != nil {
 		return err
 	}
-	return errors.Join(m.stop(into, counter.Load()-before), profiled())
+	return errors.Join(m.stop(ctx, into, counter.Load()-before), profiled())
 }
 
 // startProfile records a CPU profile for whole seconds, at least one, and a heap
@@ -168,7 +121,7 @@ func settled(ctx context.Context, t *target) (memory, error) {
 	if err := wait(ctx, scavenge); err != nil {
 		return memory{}, err
 	}
-	return memoryOf(t.pid)
+	return t.memory()
 }
 
 // liveBytes is the heap in use and the stacks of a Go server after a garbage

@@ -113,6 +113,32 @@ func (u usage) since() (time.Duration, error) {
 	return now - u.start, err
 }
 
+// usagesOf starts at the same moment for several processes.
+func usagesOf(pids []int) ([]usage, error) {
+	all := make([]usage, 0, len(pids))
+	for _, pid := range pids {
+		u, err := usageOf(pid)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, u)
+	}
+	return all, nil
+}
+
+// sinceAll adds up what several processes have used.
+func sinceAll(all []usage) (time.Duration, error) {
+	var sum time.Duration
+	for _, u := range all {
+		used, err := u.since()
+		if err != nil {
+			return 0, err
+		}
+		sum += used
+	}
+	return sum, nil
+}
+
 // busyTime is the time that all cores together have worked, for anybody.
 func busyTime() (time.Duration, error) {
 	stat, err := os.ReadFile("/proc/stat")

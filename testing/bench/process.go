@@ -116,7 +116,12 @@ func (p *process) stop() {
 		return
 	case <-time.After(stopTimeout):
 	}
-	_ = p.cmd.Process.Kill()
+	p.kill()
+}
+
+// kill ends the process as a crash would.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill() // an ended process needs none
 	<-p.exited
 }
 

@@ -14,8 +14,8 @@ const (
 	relayTail   = 1500 * time.Millisecond
 )
 
-// dial opens a client of a server.
-type dial func(ctx context.Context, addr string) (client, error)
+// dial opens client number i of a server.
+type dial func(ctx context.Context, t *target, i int) (client, error)
 
 // relayLoad is B4: streams at a fixed rate, one client each.
 type relayLoad struct {
@@ -29,7 +29,7 @@ func (l relayLoad) measure(ctx context.Context, t *target) (measurement, error) 
 	if err != nil {
 		return nil, err
 	}
-	clients, err := dialAll(ctx, l.dial, t.addr, l.streams)
+	clients, err := dialAll(ctx, l.dial, t, l.streams)
 	defer abandonAll(clients)
 	if err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ func (l relayLoad) observe(ctx context.Context, t *target, before memory, got *r
 	if err := t.settle(ctx); err != nil {
 		return err
 	}
-	after, err := memoryOf(t.pid)
+	after, err := t.memory()
 	m[residentPer] = float64(after.resident-before.resident) / float64(l.streams) / 1e3
 	return err
 }
@@ -105,10 +105,10 @@ func receive(c client, session string, n, rate int, got *received) error {
 	return nil
 }
 
-func dialAll(ctx context.Context, dial dial, addr string, n int) ([]client, error) {
+func dialAll(ctx context.Context, dial dial, t *target, n int) ([]client, error) {
 	clients := make([]client, 0, n)
-	for range n {
-		c, err := dial(ctx, addr)
+	for i := range n {
+		c, err := dial(ctx, t, i)
 		if err != nil {
 			return clients, err
 		}

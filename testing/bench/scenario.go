@@ -80,13 +80,14 @@ func (r runner) measure(ctx context.Context, s scenario, side side, core int) (m
 		return nil, err
 	}
 	defer t.stop()
-	if r.profiles != "" && t.debug != "" {
+	t.progress = r.progress
+	if r.profiles != "" && t.process != nil && t.debug != "" {
 		name := strings.NewReplacer(" ", "_", "/", "_", ",", "").Replace(s.id + "_" + s.title + "_" + side.name)
 		t.profile = filepath.Join(r.profiles, name)
 	}
 	m, err := side.measure(ctx, t)
 	if err != nil {
-		return nil, fmt.Errorf("%w\nlast lines of the server:\n%s", err, t.output)
+		return nil, fmt.Errorf("%w\nlast lines of the servers:\n%s", err, t.lastLines())
 	}
 	return m, nil
 }

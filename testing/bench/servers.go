@@ -45,12 +45,21 @@ func (b *binaries) startSocket(ctx context.Context, core int) (*target, error) {
 }
 
 func (b *binaries) startNode(ctx context.Context, core int) (*target, error) {
+	return b.launchNode(ctx, core)
+}
+
+// startRecoveringNode starts the peer with connection state recovery.
+func (b *binaries) startRecoveringNode(ctx context.Context, core int) (*target, error) {
+	return b.launchNode(ctx, core, "recovery")
+}
+
+func (b *binaries) launchNode(ctx context.Context, core int, more ...string) (*target, error) {
 	addr, err := freeAddr()
 	if err != nil {
 		return nil, err
 	}
-	p, err := launch(ctx, core, addr, b.dir, "node", "--expose-gc", filepath.Join(b.node, "server.js"),
-		portOf(addr), milliText(pingInterval), milliText(patience))
+	argv := []string{"node", "--expose-gc", filepath.Join(b.node, "server.js"), portOf(addr), milliText(pingInterval), milliText(patience)}
+	p, err := launch(ctx, core, addr, b.dir, append(argv, more...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +147,9 @@ func (b *binaries) startGateway(ctx context.Context, core int) (*process, error)
 	return launch(ctx, core, addr, b.dir, b.gateway, "-addr", addr, "-key", gatewayKey)
 }
 
-func (b *binaries) launchCaddy(ctx context.Context, core int, site, gateway string) (*process, error) {
+// launchCaddy starts the one binary with a configuration. More values go to the
+// places of the template behind the usual ones.
+func (b *binaries) launchCaddy(ctx context.Context, core int, template, gateway string, more ...any) (*process, error) {
 	addr, err := freeAddr()
 	if err != nil {
 		return nil, err
@@ -152,8 +163,8 @@ func (b *binaries) launchCaddy(ctx context.Context, core int, site, gateway stri
 		return nil, err
 	}
 	file := filepath.Join(home, "Caddyfile")
-	text := fmt.Sprintf(site, admin, filepath.Join(home, "data"), gateway, gatewayKey, pingInterval, patience, addr)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+	values := append([]any{admin, filepath.Join(home, "data"), gateway, gatewayKey, pingInterval, patience, addr}, more...)
+	if err := os.WriteFile(file, fmt.Appendf(nil, template, values...), 0o600); err != nil {
 		return nil, err
 	}
 	p, err := launch(ctx, core, addr, home, b.edge, "run", "--config", file, "--adapter", "caddyfile")

@@ -13,8 +13,10 @@ import (
 )
 
 const (
-	streamBuffer = 4096
-	gatewayKey   = "bench-gateway-key"
+	streamBuffer  = 4096
+	gatewayKey    = "bench-gateway-key"
+	chatNamespace = "/chat-run"
+	chatEvent     = "42" + chatNamespace + `,["`
 )
 
 // client receives runs from one server. It serves one goroutine.
@@ -32,53 +34,6 @@ func command(n, rate int) string {
 	return "[[load " + strconv.Itoa(n) + " " + strconv.Itoa(rate) + "]]"
 }
 
-// chatClient is a client of the edge.
-type chatClient struct{ *wire }
-
-func dialChat(_ context.Context, addr string) (client, error) {
-	w, err := dialWire(addr, streamBuffer)
-	if err != nil {
-		return nil, err
-	}
-	if err := w.join("/chat-run"); err != nil {
-		w.abandon()
-		return nil, err
-	}
-	return chatClient{w}, nil
-}
-
-func (c chatClient) start(session string, n, rate int) error {
-	return c.send(fmt.Appendf(nil, `42/chat-run,["run",{"session_id":%q,"queue_id":"q-%s","source":"api_server","input":%q}]`,
-		session, session, command(n, rate)))
-}
-
-func (c chatClient) finish(d *deltaReader) error {
-	for {
-		packet, err := c.next()
-		if err != nil {
-			return err
-		}
-		event, found := quoted(packet, `42/chat-run,["`)
-		if !found {
-			return fmt.Errorf("unexpected packet %.200q", packet)
-		}
-		switch string(event) {
-		case "message.delta":
-			text, found := quoted(packet, `"delta":"`)
-			if !found {
-				return fmt.Errorf("delta without a text: %.200q", packet)
-			}
-			if err := d.take(text); err != nil {
-				return err
-			}
-		case "run.completed":
-			return nil
-		case "run.failed":
-			return fmt.Errorf("run failed: %.400q", packet)
-		}
-	}
-}
-
 // streamClient is a client of the gateway behind a proxy: one request a run.
 type streamClient struct {
 	net.Conn
@@ -86,13 +41,13 @@ type streamClient struct {
 	r    *bufio.Reader
 }
 
-func dialStream(ctx context.Context, addr string) (client, error) {
+func dialStream(ctx context.Context, t *target, _ int) (client, error) {
 	dialer := net.Dialer{Timeout: dialTimeout}
-	nc, err := dialer.DialContext(ctx, "tcp", addr)
+	nc, err := dialer.DialContext(ctx, "tcp", t.addr)
 	if err != nil {
 		return nil, err
 	}
-	return &streamClient{Conn: nc, addr: addr, r: bufio.NewReaderSize(nc, streamBuffer)}, nil
+	return &streamClient{Conn: nc, addr: t.addr, r: bufio.NewReaderSize(nc, streamBuffer)}, nil
 }
 
 func (c *streamClient) start(_ string, n, rate int) error {

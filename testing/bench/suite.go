@@ -15,23 +15,48 @@ type sizes struct {
 	echoHold        time.Duration
 	relayHold       time.Duration
 	burstBatches    int
+	appendHold      time.Duration
+	stormClients    int
+	stormSessions   int
+	outageStreams   int
+	outageAway      time.Duration
+	growNodes       []int
+	growSessions    []int
+	growHold        time.Duration
 	limit           time.Duration // of one measurement
 }
 
 var (
-	fullSizes  = sizes{10_000, pingInterval, 20_000, time.Second, 4 * time.Second, 6, 2 * time.Minute}
-	shortSizes = sizes{2_000, pingInterval, 10_000, 500 * time.Millisecond, time.Second, 3, 2 * time.Minute}
+	fullSizes = sizes{
+		idleConnections: 10_000, idleHold: pingInterval,
+		echoWarmUp: 20_000, echoHold: time.Second,
+		relayHold: 4 * time.Second, burstBatches: 6, appendHold: 4 * time.Second,
+		stormClients: 10_000, stormSessions: 100,
+		outageStreams: 200, outageAway: 5 * time.Second,
+		growNodes: []int{1, 2, 4}, growSessions: []int{10, 100, 1000}, growHold: 5 * time.Second,
+		limit: 4 * time.Minute,
+	}
+	shortSizes = sizes{
+		idleConnections: 2_000, idleHold: pingInterval,
+		echoWarmUp: 10_000, echoHold: 500 * time.Millisecond,
+		relayHold: time.Second, burstBatches: 3, appendHold: time.Second,
+		stormClients: 500, stormSessions: 10,
+		outageStreams: 20, outageAway: 2 * time.Second,
+		growNodes: []int{1, 2}, growSessions: []int{10, 50}, growHold: time.Second,
+		limit: 2 * time.Minute,
+	}
 )
 
 // Loads that budgets name.
 const (
 	relayStreams, relayRate = 200, 50
+	calmRate                = 20 // of relayStreams, as the design has it
 	burstRuns, burstDeltas  = 20, 1000
 	spareFiles              = 500 // besides one for each connection
 )
 
 // allIDs are the words that -only knows.
-var allIDs = []string{"b1", "b3", "b4", "burst"}
+var allIDs = []string{"b1", "b3", "b4", "burst", "b5", "b7", "b11", "grow"}
 
 // suite returns the scenarios with these ids.
 func suite(b *binaries, s sizes, only []string) []scenario {
@@ -39,6 +64,8 @@ func suite(b *binaries, s sizes, only []string) []scenario {
 		idle(b, s),
 		echo(b, s, 64, 50), echo(b, s, 64, 1000), echo(b, s, 1024, 50),
 		relay(b, s), burst(b, s),
+		durable(b, s, relayRate), durable(b, s, calmRate), durableBurst(b, s), appends(b, s),
+		returning(b, s), outages(b, s), growth(b, s),
 	}
 	return slices.DeleteFunc(all, func(s scenario) bool { return !slices.Contains(only, s.id) })
 }
@@ -58,7 +85,7 @@ func idle(b *binaries, s sizes) scenario {
 	return scenario{
 		id: "b1", title: fmt.Sprintf("%d idle connections", s.idleConnections), pinned: true, limit: s.limit,
 		sides: []side{
-			{edgeName, b.startEdge, load("/chat-run").measure},
+			{edgeName, b.startEdge, load(chatNamespace).measure},
 			{socketName, b.startSocket, load("/").measure},
 			{nodeName, b.startNode, load("/").measure},
 		},

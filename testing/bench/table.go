@@ -21,9 +21,13 @@ const (
 type budget struct {
 	ratio, absolute float64
 	atLeast         bool // figures should be large
+	none            bool // figures should be zero
 }
 
 func (b budget) String() string {
+	if b.none {
+		return "0"
+	}
 	sign := "<= "
 	if b.atLeast {
 		sign = ">= "
@@ -39,10 +43,13 @@ func (b budget) String() string {
 }
 
 func (b budget) verdict(value, ratio float64) string {
-	if b.ratio == 0 && b.absolute == 0 {
+	if b.ratio == 0 && b.absolute == 0 && !b.none {
 		return ""
 	}
-	if b.keeps(ratio, b.ratio) && b.keeps(value, b.absolute) {
+	if b.none && value == 0 {
+		return "ok"
+	}
+	if !b.none && b.keeps(ratio, b.ratio) && b.keeps(value, b.absolute) {
 		return "ok"
 	}
 	return "MISSED"

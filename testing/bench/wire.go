@@ -73,20 +73,31 @@ func (w *wire) handshake(addr string) error {
 	return err
 }
 
-// join connects to a namespace ("/" or "/chat-run") and waits for the reply.
+// join connects to a namespace ("/" or chatNamespace) and waits for the reply.
 func (w *wire) join(namespace string) error {
+	_, err := w.connect(namespace, `{}`)
+	return err
+}
+
+// connect joins a namespace with a payload and returns the reply's, which is valid
+// until the next packet.
+func (w *wire) connect(namespace, payload string) ([]byte, error) {
 	prefix := "40"
 	if namespace != "/" {
 		prefix += namespace + ","
 	}
-	if err := w.send([]byte(prefix + `{}`)); err != nil {
-		return err
+	if err := w.send([]byte(prefix + payload)); err != nil {
+		return nil, err
 	}
 	reply, err := w.next()
-	if err == nil && !bytes.HasPrefix(reply, []byte(prefix)) {
-		err = fmt.Errorf("join %s: %s", namespace, reply)
+	if err != nil {
+		return nil, err
 	}
-	return err
+	welcome, joined := bytes.CutPrefix(reply, []byte(prefix))
+	if !joined {
+		return nil, fmt.Errorf("join %s: %s", namespace, reply)
+	}
+	return welcome, nil
 }
 
 func (w *wire) abandon() { reset(w.Conn) }
