@@ -68,6 +68,8 @@ const (
 type Store interface {
 	Items
 	Runs
+	Recovery
+	Slots
 	Sessions
 	Log
 	WorkIndex

@@ -39,6 +39,7 @@ func (ch *change) vacate() {
 func (ch *change) begin(it *store.Item, dequeued bool) store.Row {
 	n := &ch.next
 	n.Run, n.QID, n.Executor, n.Phase = it.Run, it.QID, it.Executor, store.PhaseStarting
+	n.BegunIn = ch.st.Generation()
 	n.Attempt, n.Abort, n.WireID, n.Upstream, n.RunRows = 0, false, "", nil, 1
 	n.Covered, n.Updated, n.Began = n.Head.Offset, ch.now, ch.now
 	ch.active = it

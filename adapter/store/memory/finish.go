@@ -81,7 +81,7 @@ func (ch *change) endRun(outcome store.State) {
 	n.LastRun, n.LastOutcome = n.Run, outcome
 	n.Run, n.QID, n.Phase, n.Executor, n.WireID = "", "", "", "", ""
 	n.Attempt, n.Abort, n.Upstream, n.RunRows, n.UserRow, n.Began = 0, false, nil, 0, 0, 0
-	n.Covered, n.Updated = n.Head.Offset, ch.now
+	n.BegunIn, n.Covered, n.Updated = 0, n.Head.Offset, ch.now
 	ch.active = nil
 	ch.fold, ch.folded = nil, true
 }

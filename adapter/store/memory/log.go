@@ -79,7 +79,8 @@ func (st *Store) ReadLog(ctx context.Context, sid, incarnation string, after sto
 	return res, nil
 }
 
-// page cuts entries to what one answer may hold, at least one.
+// page cuts entries to what one answer may hold, at least one, and before a break
+// of the chain: what is behind it does not follow for a reader from before it.
 func page(entries []store.Entry, limit int) []store.Entry {
 	if limit <= 0 || limit > readEntries {
 		limit = readEntries
@@ -87,7 +88,7 @@ func page(entries []store.Entry, limit int) []store.Entry {
 	size := 0
 	for i := range entries {
 		size += entryBytes(&entries[i])
-		if i == limit || (i > 0 && size > readBytes) {
+		if i == limit || i > 0 && (size > readBytes || entries[i].Prev != entries[i-1].Stamp) {
 			return entries[:i:i]
 		}
 	}

@@ -55,6 +55,7 @@ type Root struct {
 	Phase    store.Phase `json:"ph,omitempty"`
 	Executor string      `json:"ex,omitempty"`
 	Attempt  int         `json:"att,omitempty"`
+	BegunIn  uint64      `json:"gen,omitempty"` // store generation in which the run began
 	Abort    bool        `json:"ab,omitempty"`
 	WireID   string      `json:"rid,omitempty"`
 	Upstream []byte      `json:"up,omitempty"`

@@ -23,9 +23,12 @@ type Options struct {
 	// not enforced, since a call that was given up cannot be executed by another
 	// process later (contract section 7).
 	SingleProcess bool
-	Boot          string        // names this process in the journal
-	CallLimit     time.Duration // how long a call waits for its turn or for the journal; 0: 15 s
-	Journal       Journal       // nil: nothing is stored
+	// FallsBack: acknowledged writes may be lost (FallBack), so that there are
+	// generations, and runs can be reinstated. It goes without a Journal.
+	FallsBack bool
+	Boot      string        // names this process in the journal
+	CallLimit time.Duration // how long a call waits for its turn or for the journal; 0: 15 s
+	Journal   Journal       // nil: nothing is stored
 }
 
 // callLimit is longer than the journal is patient with the end of a run.
@@ -36,6 +39,9 @@ type Store struct {
 	opts  Options
 	index index
 	conns conns
+	slots slots
+
+	generation atomic.Uint64 // 0 for ever: nothing is ever lost
 
 	mu       sync.RWMutex
 	closed   bool
@@ -44,7 +50,11 @@ type Store struct {
 	behind   map[*session]struct{} // the journal does not have all of them
 }
 
-var _ store.Store = (*Store)(nil)
+var (
+	_ store.Store    = (*Store)(nil)
+	_ store.Recovery = (*Store)(nil)
+	_ store.Slots    = (*Store)(nil)
+)
 
 // New makes an empty store.
 func New(o Options) *Store {
@@ -60,6 +70,10 @@ func New(o Options) *Store {
 	st := &Store{
 		opts: o, sessions: make(map[string]*session), behind: make(map[*session]struct{}),
 		index: index{members: make(map[string]member)}, conns: conns{records: make(map[string]connection), limit: maxConnections},
+		slots: slots{gateways: make(map[string]*places)},
+	}
+	if o.FallsBack {
+		st.generation.Store(1)
 	}
 	st.SetLimits(o.Limits)
 	return st
@@ -132,11 +146,16 @@ func (st *Store) lookup(sid string, add bool) (*session, error) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if s = st.sessions[sid]; s == nil {
-		s = &session{sid: sid, phase: phaseOf(sid), turn: make(chan struct{}, 1)}
-		s.Head = store.Origin
+		s = newSession(sid)
 		st.sessions[sid] = s
 	}
 	return s, nil
+}
+
+func newSession(sid string) *session {
+	s := &session{sid: sid, phase: phaseOf(sid), turn: make(chan struct{}, 1)}
+	s.Head = store.Origin
+	return s
 }
 
 // take waits for the turn of a session and makes sure that it is loaded and that

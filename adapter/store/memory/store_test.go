@@ -19,7 +19,7 @@ func TestConformance(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Harness {
 		var clock atomic.Int64
 		clock.Store(1_700_000_000_000)
-		st := memory.New(memory.Options{Clock: clock.Load, Limits: storetest.Limits()})
+		st := memory.New(memory.Options{Clock: clock.Load, Limits: storetest.Limits(), FallsBack: true})
 		t.Cleanup(func() {
 			if err := st.Close(); err != nil {
 				t.Error(err)
@@ -27,7 +27,10 @@ func TestConformance(t *testing.T) {
 		})
 		return storetest.Harness{
 			Nodes: []store.Store{st, st, st}, Limits: storetest.Limits(), Leases: true, NotAfter: true,
-			Pass: func(d time.Duration) { clock.Add(d.Milliseconds()) },
+			Pass:          func(d time.Duration) { clock.Add(d.Milliseconds()) },
+			NewGeneration: func() { st.FallBack(st.Mark()) },
+			Mark:          func(*testing.T) any { return st.Mark() },
+			FallBack:      func(_ *testing.T, mark any) { st.FallBack(mark.(*memory.Mark)) },
 		}
 	})
 }

@@ -77,7 +77,8 @@ func (ch *change) taken(c store.Code, log []store.Entry) store.TakeOverResult {
 	if c == store.Next {
 		return res
 	}
-	res.Rerun = n.Phase == store.PhaseStarting && !n.Abort && n.Attempt <= maxAttempts
+	res.Rerun = n.Phase == store.PhaseStarting && !n.Abort && n.Attempt <= maxAttempts &&
+		n.BegunIn == ch.st.Generation()
 	res.Checkpoint, res.Entries = ch.s.checkpoint, entriesAfter(log, n.Covered)
 	return res
 }

@@ -45,7 +45,7 @@ func open(t testing.TB, o Options) *Store {
 }
 
 // age makes all keys of a prefix older: those with a time to live end earlier,
-// members of the work index are due earlier.
+// members of the work index are due earlier, slots of gateways are lost earlier.
 func age(t testing.TB, st *Store, prefix string, by time.Duration) {
 	t.Helper()
 	const script = `
@@ -54,7 +54,8 @@ func age(t testing.TB, st *Store, prefix string, by time.Duration) {
 			if ttl >= 0 then
 				if ttl <= tonumber(ARGV[2]) then redis.call('DEL', k) else redis.call('PEXPIRE', k, ttl - ARGV[2]) end
 			end
-			if string.sub(k, #ARGV[1] + 1, #ARGV[1] + 3) == 'w{w' then
+			local kind = string.sub(k, #ARGV[1] + 1, #ARGV[1] + 3)
+			if kind == 'w{w' or kind == 'g{g' then
 				local all = redis.call('ZRANGE', k, 0, -1)
 				for _, m in ipairs(all) do redis.call('ZINCRBY', k, -ARGV[2], m) end
 			end

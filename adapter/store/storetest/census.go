@@ -179,6 +179,27 @@ func (s *Census) ClaimConn(ctx context.Context, pid, user, holder string, ttl ti
 	return c, r, err
 }
 
+// Reinstate implements store.Store.
+func (s *Census) Reinstate(ctx context.Context, a store.ReinstateArgs) (store.ReinstateResult, error) {
+	res, err := s.Store.Reinstate(ctx, a)
+	s.count("Reinstate", res.Code)
+	return res, err
+}
+
+// Bury implements store.Store.
+func (s *Census) Bury(ctx context.Context, a store.BuryArgs) (store.Code, error) {
+	c, err := s.Store.Bury(ctx, a)
+	s.count("Bury", c)
+	return c, err
+}
+
+// TakeSlot implements store.Store.
+func (s *Census) TakeSlot(ctx context.Context, gateway, run string, limit int, ttl time.Duration) (store.SlotResult, error) {
+	res, err := s.Store.TakeSlot(ctx, gateway, run, limit, ttl)
+	s.count("TakeSlot", res.Code)
+	return res, err
+}
+
 // answers are all results of contract section 4.
 var answers = []string{
 	"Submit started", "Submit queued", "Submit repeat", "Submit forbidden", "Submit deleting", "Submit withdrawn",
@@ -200,7 +221,11 @@ var answers = []string{
 	"Rows ok", "Rows stale", "ReadLog ok", "ReadLog behind", "ReadLog diverged",
 	"SaveConn ok", "SaveConn taken", "TouchConn ok", "TouchConn taken", "TouchConn none",
 	"ClaimConn ok", "ClaimConn none", "ClaimConn forbidden",
+	"Reinstate ended", "TakeSlot ok", "TakeSlot waiting",
 }
+
+// recoverAnswers are given by stores that may lose writes.
+var recoverAnswers = []string{"Reinstate ok", "Reinstate busy", "Reinstate fenced", "Bury ok", "Bury forbidden"}
 
 // lateAnswers are given by stores that enforce NotAfter.
 var lateAnswers = []string{"Submit expired", "Update expired", "DropQueue expired", "Delete expired", "Clear expired"}
