@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -121,4 +123,55 @@ func BenchmarkTurn(b *testing.B) {
 	c1, u1 := processed(server)
 	b.ReportMetric((c1-c0)/float64(b.N), "commands/op")
 	b.ReportMetric((u1-u0)/float64(b.N), "server-us/op")
+}
+
+// cpu is the processor time that this process has used.
+func cpu() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// BenchmarkSessions appends single events of many sessions at once: as pipelines,
+// and each call by itself.
+func BenchmarkSessions(b *testing.B) {
+	for _, sessions := range []int{1, 10, 200} {
+		for _, unpiped := range []bool{true, false} {
+			b.Run(fmt.Sprintf("sessions=%d/piped=%v", sessions, !unpiped), func(b *testing.B) {
+				server := redisserver.Start(b)
+				st := open(b, Options{Addrs: []string{server.Addr}, Timeout: 10 * time.Second, unpiped: unpiped})
+				var left atomic.Int64
+				var work sync.WaitGroup
+				for i := range sessions {
+					if _, err := st.Submit(b.Context(), offer(fmt.Sprintf("s-%06d", i), "q")); err != nil {
+						b.Fatal(err)
+					}
+				}
+				left.Store(int64(b.N))
+				_, u0 := processed(server)
+				b.ResetTimer()
+				used := cpu()
+				for i := range sessions {
+					work.Go(func() {
+						sid := fmt.Sprintf("s-%06d", i)
+						for seq := int64(1); left.Add(-1) >= 0; seq++ {
+							res, err := st.Append(context.Background(), deltas(sid, "run-q", seq, 1))
+							if err != nil || res.Code != store.OK {
+								b.Errorf("%s %v", res.Code, err)
+								return
+							}
+						}
+					})
+				}
+				work.Wait()
+				b.StopTimer()
+				_, u1 := processed(server)
+				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "appends/s")
+				b.ReportMetric(float64((cpu()-used).Microseconds())/float64(b.N), "client-us/op")
+				b.ReportMetric((u1-u0)/float64(b.N), "server-us/op")
+			})
+		}
+	}
 }

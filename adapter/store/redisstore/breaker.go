@@ -31,12 +31,13 @@ type breaker struct {
 	log    *zap.Logger
 	ctx    context.Context
 	probes *probes
+	// observer is told when it opens and closes.
+	observer Observer
 
-	mu       sync.Mutex
-	waiting  int       // calls without an answer
-	since    time.Time // of the last answer, or of the first of those calls
-	open     bool
-	openings int
+	mu      sync.Mutex
+	waiting int       // calls without an answer
+	since   time.Time // of the last answer, or of the first of those calls
+	open    bool
 }
 
 var _ redis.Hook = (*breaker)(nil)
@@ -74,18 +75,30 @@ func (b *breaker) begin(ctx context.Context) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now := time.Now()
-	if !b.open && b.waiting > 0 && now.Sub(b.since) > b.after {
-		b.trip(fmt.Errorf("no answer for %v", b.after))
-	}
-	if b.open {
+	if b.silent() {
 		return errOpen
 	}
 	if b.waiting == 0 {
-		b.since = now
+		b.since = time.Now()
 	}
 	b.waiting++
 	return nil
+}
+
+// silent reports whether the breaker is open, and opens it when it is time. The
+// caller holds mu.
+func (b *breaker) silent() bool {
+	if !b.open && b.waiting > 0 && time.Since(b.since) > b.after && b.ctx.Err() == nil {
+		b.trip(fmt.Errorf("no answer for %v", b.after))
+	}
+	return b.open
+}
+
+// refuses reports whether a call would be refused now.
+func (b *breaker) refuses() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.silent()
 }
 
 // end tells how a call ended.
@@ -95,20 +108,22 @@ func (b *breaker) end(ctx context.Context, err error) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.waiting--
 	var reply redis.Error
 	switch {
 	case err == nil, errors.As(err, &reply):
 		b.since = time.Now()
 	case isDial(err) && !b.open && b.ctx.Err() == nil:
 		b.trip(err)
+	default:
+		b.silent()
 	}
+	b.waiting--
 }
 
 // trip opens the breaker and begins to probe. The caller holds mu.
 func (b *breaker) trip(cause error) {
 	b.open = true
-	b.openings++
+	b.observer.Breaker(b.addr, true)
 	b.log.Warn("redis does not answer", zap.String("address", b.addr), zap.Error(cause))
 	b.probes.run(b.probe)
 }
@@ -134,6 +149,7 @@ func (b *breaker) probe() {
 	b.mu.Lock()
 	b.open, b.since = false, time.Now()
 	b.mu.Unlock()
+	b.observer.Breaker(b.addr, false)
 	b.log.Info("redis answers again", zap.String("address", b.addr))
 }
 

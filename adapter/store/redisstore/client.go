@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
@@ -40,16 +41,29 @@ func (s *shards) watch(at *server, c *redis.Client) *redis.Client {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := &breaker{
-		addr: at.addr, after: breakAfter, log: s.opts.Logger, ctx: s.ctx, probes: &s.probes,
+		addr: at.addr, after: s.patience(), log: s.opts.Logger, ctx: s.ctx, probes: &s.probes, observer: s.opts.Observer,
 		ping: func(ctx context.Context) error { return c.Ping(ctx).Err() },
-	}
-	if s.opts.breakAfter > 0 {
-		b.after = s.opts.breakAfter
 	}
 	s.all[at.addr] = b
 	c.AddHook(b)
 	c.AddHook(&guard{at, c})
 	return c
+}
+
+// patience is how long a shard may leave everything unanswered.
+func (s *shards) patience() time.Duration {
+	if s.opts.breakAfter > 0 {
+		return s.opts.breakAfter
+	}
+	return breakAfter
+}
+
+// refuses reports whether a shard does not answer at this moment.
+func (s *shards) refuses(addr string) bool {
+	s.mu.Lock()
+	b := s.all[addr]
+	s.mu.Unlock()
+	return b != nil && b.refuses()
 }
 
 // open reports whether a shard does not answer.
@@ -111,9 +125,4 @@ func (s *shards) connect() redis.UniversalClient {
 			DisableIdentity: true, MaintNotificationsConfig: off, OnConnect: at.connected,
 		}))
 	}
-}
-
-// timeout bounds one call.
-func (st *Store) timeout(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, st.opts.Timeout)
 }

@@ -24,7 +24,7 @@ const lookInterval = time.Second
 type generations struct {
 	count   atomic.Uint64 // from 1
 	log     *zap.Logger
-	changed func()
+	observe Observer
 
 	mu      sync.Mutex
 	servers map[string]*server
@@ -33,8 +33,8 @@ type generations struct {
 	complete bool
 }
 
-func newGenerations(log *zap.Logger, changed func()) *generations {
-	g := &generations{log: log, changed: changed, servers: make(map[string]*server)}
+func newGenerations(log *zap.Logger, observe Observer) *generations {
+	g := &generations{log: log, observe: observe, servers: make(map[string]*server)}
 	g.count.Store(1)
 	return g
 }
@@ -90,12 +90,9 @@ func (g *generations) seen(addrs map[string]bool) {
 
 // bump begins a generation.
 func (g *generations) bump(addr, why string) {
-	g.count.Add(1)
+	g.observe.Generation(g.count.Add(1))
 	g.log.Warn("redis may have lost writes; owners check what they have",
 		zap.String("address", addr), zap.String("cause", why))
-	if g.changed != nil {
-		g.changed()
-	}
 }
 
 // found takes what a server has told of itself.
@@ -279,15 +276,17 @@ func (st *Store) watchGenerations(ctx context.Context) {
 
 // lookAround looks at all masters. Those that do not tell are not asked again.
 func (st *Store) lookAround(ctx context.Context) error {
-	ctx, cancel := st.timeout(ctx)
+	l := st.use()
+	defer l.release()
+	ctx, cancel := l.timeout(ctx)
 	defer cancel()
-	cluster, ok := st.client.(*redis.ClusterClient)
+	cluster, ok := l.client.(*redis.ClusterClient)
 	if !ok {
-		s := st.generations.server(st.shards.place())
+		s := st.generations.server(l.shards.place())
 		if s.refuses.Load() {
 			return nil
 		}
-		return s.look(ctx, st.client)
+		return s.look(ctx, l.client)
 	}
 	var mu sync.Mutex
 	seen := make(map[string]bool)

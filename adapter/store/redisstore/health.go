@@ -18,7 +18,9 @@ func (st *Store) Problems(ctx context.Context) ([]string, error) {
 	if err := st.leave(ctx); err != nil {
 		return nil, err
 	}
-	ctx, cancel := st.timeout(ctx)
+	l := st.use()
+	defer l.release()
+	ctx, cancel := l.timeout(ctx)
 	defer cancel()
 	var mu sync.Mutex
 	var found []string
@@ -38,10 +40,10 @@ func (st *Store) Problems(ctx context.Context) ([]string, error) {
 		return nil
 	}
 	var err error
-	if c, ok := st.client.(*redis.ClusterClient); ok {
+	if c, ok := l.client.(*redis.ClusterClient); ok {
 		err = c.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error { return look(ctx, c, c.Options().Addr) })
 	} else {
-		err = look(ctx, st.client, strings.Join(st.opts.Addrs, ","))
+		err = look(ctx, l.client, strings.Join(st.opts.Addrs, ","))
 	}
 	return found, mapError(ctx, err)
 }

@@ -52,12 +52,19 @@ func newHub(st *Store) *hub {
 	if st.opts.probeInterval > 0 {
 		h.interval = st.opts.probeInterval
 	}
-	h.ps = st.client.Subscribe(ctx)
+	h.ps = h.connect()
 	h.dirty[st.nodeChannel()] = struct{}{}
 	h.wake <- struct{}{}
 	h.work.Go(h.send)
 	h.work.Go(h.receive)
 	return h
+}
+
+// connect makes a connection without channels; it is used when there are some.
+func (h *hub) connect() *redis.PubSub {
+	l := h.st.use()
+	defer l.release()
+	return l.client.Subscribe(h.ctx)
 }
 
 func (h *hub) close() {
@@ -145,7 +152,7 @@ func (h *hub) send() {
 // order sends SUBSCRIBE and UNSUBSCRIBE. What fails is made good when the
 // connection is made anew: the client remembers the channels.
 func (h *hub) order(ps *redis.PubSub, on, off []string) {
-	ctx, cancel := h.st.timeout(h.ctx)
+	ctx, cancel := context.WithTimeout(h.ctx, h.st.opts.Timeout)
 	defer cancel()
 	var errs []error
 	if len(on) > 0 {
@@ -176,6 +183,7 @@ func (h *hub) receive() {
 		case errors.As(err, &network) && network.Timeout() && !isDial(err):
 			if silences++; silences > maxSilences {
 				silences = 0
+				h.st.opts.Logger.Warn("the subscription connection is silent and is made anew")
 				h.renew()
 				continue
 			}
@@ -193,20 +201,17 @@ func (h *hub) receive() {
 
 // probe publishes to this node's own channel.
 func (h *hub) probe() {
-	ctx, cancel := h.st.timeout(h.ctx)
-	defer cancel()
-	if err := h.st.client.Publish(ctx, h.st.nodeChannel(), "probe").Err(); err != nil {
+	if err := h.st.publish(h.ctx, h.st.nodeChannel(), "probe"); err != nil {
 		h.st.opts.Logger.Debug("probe subscriptions", zap.Error(err))
 	}
 }
 
 // renew makes the connection anew, with all channels.
 func (h *hub) renew() {
-	h.st.opts.Logger.Warn("the subscription connection is silent and is made anew")
 	h.lost()
 	h.mu.Lock()
 	old := h.ps
-	h.ps = h.st.client.Subscribe(h.ctx)
+	h.ps = h.connect()
 	for c := range h.topics {
 		h.dirty[c] = struct{}{}
 	}
@@ -236,10 +241,19 @@ func (h *hub) handle(msg any) {
 	case *redis.Message:
 		if m.Channel == h.st.nodeChannel() {
 			h.st.noticed(m)
-		} else if hint, ok := parseHint(m.Payload); ok {
+		} else if hint, at, ok := parseHint(m.Payload); ok {
+			h.st.opts.Observer.Hint(h.lag(at))
 			h.tell(m.Channel, hint)
 		}
 	}
+}
+
+// lag is the time since a hint was published.
+func (h *hub) lag(at int64) time.Duration {
+	if at == 0 {
+		return -1
+	}
+	return max(0, time.Duration(h.st.Now()-at)*time.Millisecond)
 }
 
 func (h *hub) tell(channel string, hint store.Hint) {

@@ -13,7 +13,7 @@ import (
 // kept returns the offsets of the first and the last entry of a session's log.
 func kept(t *testing.T, st *Store, sid string) (first, last int64) {
 	t.Helper()
-	found, err := st.client.XRange(t.Context(), st.sessionKey("e", sid), "-", "+").Result()
+	found, err := st.current.client.XRange(t.Context(), st.sessionKey("e", sid), "-", "+").Result()
 	if err != nil || len(found) == 0 {
 		t.Fatalf("%d entries, %v", len(found), err)
 	}

@@ -71,10 +71,12 @@ func (st *Store) listKeys(ctx context.Context, q store.ListQuery) ([]string, err
 	}
 	profiles := q.Profiles
 	if profiles == nil {
-		ctx, cancel := st.timeout(ctx)
+		l := st.use()
+		defer l.release()
+		ctx, cancel := l.timeout(ctx)
 		defer cancel()
 		var err error
-		if profiles, err = st.client.SMembers(ctx, st.profilesKey()).Result(); err != nil {
+		if profiles, err = l.client.SMembers(ctx, st.profilesKey()).Result(); err != nil {
 			return nil, mapError(ctx, err)
 		}
 	}
@@ -94,6 +96,16 @@ type source struct {
 	done   bool
 }
 
+// newest reads a part of a list.
+func (st *Store) newest(ctx context.Context, key string, by *redis.ZRangeBy) ([]redis.Z, error) {
+	l := st.use()
+	defer l.release()
+	ctx, cancel := l.timeout(ctx)
+	defer cancel()
+	found, err := l.client.ZRevRangeByScoreWithScores(ctx, key, by).Result()
+	return found, mapError(ctx, err)
+}
+
 // fill reads the next hits if there are none left.
 func (s *source) fill(ctx context.Context, st *Store) error {
 	for len(s.hits) == 0 && !s.done {
@@ -101,11 +113,9 @@ func (s *source) fill(ctx context.Context, st *Store) error {
 		if s.after != nil {
 			by.Max = strconv.FormatInt(s.after.at, 10)
 		}
-		call, cancel := st.timeout(ctx)
-		found, err := st.client.ZRevRangeByScoreWithScores(call, s.key, by).Result()
-		cancel()
+		found, err := st.newest(ctx, s.key, by)
 		if err != nil {
-			return mapError(ctx, err)
+			return err
 		}
 		s.offset += int64(len(found))
 		s.done = len(found) < listChunk

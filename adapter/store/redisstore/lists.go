@@ -32,6 +32,7 @@ type lists struct {
 
 	mu      sync.Mutex
 	listed  map[place]struct{} // known to be in their lists
+	as      uint64             // generation in which that was known
 	pending map[place]int64    // to be moved up to this time
 }
 
@@ -58,8 +59,12 @@ func (l *lists) close() {
 
 // before puts a session into its lists, unless it is known to be there.
 func (l *lists) before(ctx context.Context, sid string, g store.Guard) error {
-	p := place{sid, g}
+	p, generation := place{sid, g}, l.st.Generation()
 	l.mu.Lock()
+	if l.as != generation { // lists may have lost what was put into them
+		clear(l.listed)
+		l.as = generation
+	}
 	_, ok := l.listed[p]
 	l.mu.Unlock()
 	if ok {
@@ -79,7 +84,9 @@ func (l *lists) before(ctx context.Context, sid string, g store.Guard) error {
 	if len(l.listed) >= listedSessions {
 		clear(l.listed)
 	}
-	l.listed[p] = struct{}{}
+	if l.as == generation {
+		l.listed[p] = struct{}{}
+	}
 	return nil
 }
 
@@ -131,11 +138,13 @@ func (l *lists) flush(ctx context.Context) error {
 // write puts sessions into their lists, not below the place that they have.
 func (l *lists) write(ctx context.Context, batch map[place]int64) error {
 	st := l.st
-	ctx, cancel := st.timeout(ctx)
+	link := st.use()
+	defer link.release()
+	ctx, cancel := link.timeout(ctx)
 	defer cancel()
-	add := st.scripts["list_add"]
+	add := st.script("list_add")
 	send := func(load bool) ([]redis.Cmder, error) {
-		return st.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		return link.client.Pipelined(ctx, func(p redis.Pipeliner) error {
 			for at, when := range batch {
 				member := escape(at.sid)
 				for _, key := range []string{st.ownerList(at.guard.Owner), st.profileList(at.guard.Profile)} {

@@ -89,9 +89,15 @@ func (st *Store) Notify(ctx context.Context, node string, n store.Notice) error 
 	if err := st.leave(ctx); err != nil {
 		return err
 	}
-	ctx, cancel := st.timeout(ctx)
+	return st.publish(ctx, st.noticeChannel(node), n.Kind+" "+n.Subject)
+}
+
+func (st *Store) publish(ctx context.Context, channel, text string) error {
+	l := st.use()
+	defer l.release()
+	ctx, cancel := l.timeout(ctx)
 	defer cancel()
-	return mapError(ctx, st.client.Publish(ctx, st.noticeChannel(node), n.Kind+" "+n.Subject).Err())
+	return mapError(ctx, l.client.Publish(ctx, channel, text).Err())
 }
 
 // OnNotice implements store.Nodes.

@@ -40,12 +40,17 @@ type Options struct {
 	Limits    store.Limits  // zero value: the defaults
 	Retention time.Duration // idle sessions are removed after this time; 0: 30 days; negative: never
 
+	// Durability: what acceptance and end of a run wait for.
+	Durability Durability
+	Observer   Observer // nil: none
+
 	Timeout     time.Duration // of one call; 0: 1 s
 	DialTimeout time.Duration // 0: 1 s
 	PoolSize    int           // connections per shard; 0: 16
 
 	breakAfter    time.Duration // of tests on a slow machine; 0: 300 ms without an answer open the breaker
 	probeInterval time.Duration // of tests; 0: 5 s
+	unpiped       bool          // of benchmarks: each call is sent by itself
 }
 
 const (
@@ -78,6 +83,9 @@ func (o *Options) complete() error {
 	}
 	if o.Logger == nil {
 		o.Logger = zap.NewNop()
+	}
+	if o.Observer == nil {
+		o.Observer = unobserved{}
 	}
 	if o.Limits == (store.Limits{}) {
 		o.Limits = store.DefaultLimits()
@@ -112,6 +120,8 @@ func (o *Options) check() error {
 		return errors.New("redis: a cluster has database 0 only")
 	case o.Mode != Standalone && o.Mode != Sentinel && o.Mode != Cluster:
 		return fmt.Errorf("redis: unknown mode %q", o.Mode)
+	case o.Durability != DurabilityServer && o.Durability != DurabilityReplica:
+		return fmt.Errorf("redis: unknown durability %q, want %s or none", o.Durability, DurabilityReplica)
 	case o.Node == "":
 		return errors.New("redis: the node has no name")
 	case strings.ContainsAny(o.Prefix, "{} "):

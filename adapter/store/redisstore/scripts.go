@@ -25,8 +25,9 @@ const layoutVersion = 1
 // script is one composed Lua script and the names of the keys it touches, in the
 // order of its KEYS. Keys "*" stand for any number of keys of the caller's.
 type script struct {
-	name string
-	keys []string
+	name  string
+	keys  []string
+	alone bool // its answer may be long, so no other call waits behind it
 	*redis.Script
 }
 
@@ -73,7 +74,7 @@ func compose(name string, o *Options) (*script, error) {
 		b.WriteString(bare(string(text)))
 	}
 	b.WriteString(bare(string(body)))
-	return &script{name: name, keys: keys, Script: redis.NewScript(replacer(names).Replace(b.String()))}, nil
+	return &script{name: name, keys: keys, alone: directive(string(body), "alone") != nil, Script: redis.NewScript(replacer(names).Replace(b.String()))}, nil
 }
 
 // directive returns the words of a line of the header, e.g. "-- keys: h t".

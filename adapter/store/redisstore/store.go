@@ -9,24 +9,27 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"go.uber.org/zap"
 
 	"github.com/hermes-edge/hermes-edge/adapter/store"
 )
 
-// Store implements store.Store on Redis. Methods are safe for concurrent use.
+// Store implements store.Shared on Redis. Methods are safe for concurrent use.
 type Store struct {
-	opts    Options
-	shards  *shards
-	client  redis.UniversalClient
-	scripts map[string]*script
+	opts    Options // as opened; what may change is a link's
+	scripts atomic.Pointer[map[string]*script]
 	clock   *clock
 	lists   *lists
 	hub     *hub
+
+	linked  sync.RWMutex // held to change current
+	current *link
 
 	notice      atomic.Pointer[func(store.Notice)]
 	generations *generations
 	looking     context.CancelFunc
 	work        sync.WaitGroup
+	shortages   shortages
 
 	closed atomic.Bool
 	close  sync.Once
@@ -51,10 +54,9 @@ func Open(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	st := &Store{opts: o, scripts: scripts, clock: newClock()}
-	st.generations = newGenerations(o.Logger, nil)
-	st.shards = newShards(&st.opts, st.generations)
-	st.client = st.shards.connect()
+	st := &Store{opts: o, clock: newClock(), generations: newGenerations(o.Logger, o.Observer)}
+	st.scripts.Store(&scripts)
+	st.current = newLink(&o, st.generations)
 	st.lists = newLists(st)
 	st.hub = newHub(st)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -66,17 +68,34 @@ func Open(o Options) (*Store, error) {
 // Close ends the connections. Calls under way end with an error.
 func (st *Store) Close() error {
 	st.close.Do(func() {
+		st.linked.Lock()
 		st.closed.Store(true)
+		last := st.current
+		st.linked.Unlock()
 		st.looking()
-		st.work.Wait()
 		st.lists.close()
 		st.hub.close()
-		st.shards.close()
-		if err := st.client.Close(); err != nil {
-			st.err = fmt.Errorf("close redis connections: %w", err)
-		}
+		st.err = last.close()
+		st.work.Wait()
 	})
 	return st.err
+}
+
+// Configure changes limits and retention for what comes; a queue that is longer
+// than the new limit is worked off.
+func (st *Store) Configure(l store.Limits, retention time.Duration) {
+	o := st.opts
+	o.Limits, o.Retention = l, retention
+	if err := o.complete(); err != nil {
+		st.opts.Logger.Error("new limits of the store", zap.Error(err))
+		return
+	}
+	scripts, err := load(&o)
+	if err != nil {
+		st.opts.Logger.Error("new limits of the store", zap.Error(err))
+		return
+	}
+	st.scripts.Store(&scripts)
 }
 
 // Now implements store.Store: the store's time as its last answers bound it. In a
@@ -85,14 +104,20 @@ func (st *Store) Now() int64 { return st.clock.now() }
 
 // Ping asks one server for an answer.
 func (st *Store) Ping(ctx context.Context) error {
-	ctx, cancel := st.timeout(ctx)
+	l := st.use()
+	defer l.release()
+	ctx, cancel := l.timeout(ctx)
 	defer cancel()
-	return mapError(ctx, st.client.Ping(ctx).Err())
+	return mapError(ctx, l.client.Ping(ctx).Err())
 }
 
 // Available implements store.Shared: whether every shard that was asked lately has
 // answered.
-func (st *Store) Available() bool { return !st.shards.open() }
+func (st *Store) Available() bool {
+	l := st.use()
+	defer l.release()
+	return !l.shards.open()
+}
 
 // leave refuses calls that need not be sent.
 func (st *Store) leave(ctx context.Context) error {
@@ -105,19 +130,54 @@ func (st *Store) leave(ctx context.Context) error {
 	return nil
 }
 
+// script returns a script by its name, with the limits of the moment.
+func (st *Store) script(name string) *script { return (*st.scripts.Load())[name] }
+
 // call runs a script on keys of the caller's.
 func (st *Store) call(ctx context.Context, name string, keys []string, args ...any) (*reply, error) {
 	if err := st.leave(ctx); err != nil {
 		return nil, err
 	}
-	ctx, cancel := st.timeout(ctx)
+	began := time.Now()
+	r, err := st.answer(ctx, began, st.script(name), keys, args)
+	st.opts.Observer.Call(name, time.Since(began), class(err))
+	return r, err
+}
+
+func (st *Store) answer(ctx context.Context, began time.Time, s *script, keys []string, args []any) (*reply, error) {
+	l := st.use()
+	defer l.release()
+	ctx, cancel := l.timeout(ctx)
 	defer cancel()
-	sent := time.Now()
-	v, err := st.scripts[name].Run(ctx, st.client, keys, args...).Slice()
+	var v []any
+	var err error
+	confirmed, waits := true, l.opts.Durability == DurabilityReplica && durable[s.name]
+	switch {
+	case waits:
+		v, confirmed, err = l.runDurably(ctx, s, keys, args)
+	case s.alone || l.opts.unpiped:
+		l.opts.Observer.Pipeline(1)
+		v, err = s.Run(ctx, l.client, keys, args...).Slice()
+	default:
+		v, err = l.lanes.run(ctx, s, keys, args)
+	}
 	if err != nil {
 		return nil, mapError(ctx, err)
 	}
-	return st.read(sent, v)
+	r, err := st.read(began, v)
+	if err == nil && waits && changes[r.Code] {
+		st.replicated(confirmed)
+	}
+	return r, err
+}
+
+func (st *Store) read(sent time.Time, v []any) (*reply, error) {
+	r, ok := newReply(v)
+	if !ok {
+		return nil, errReply
+	}
+	st.clock.observe(sent, r.Now)
+	return r, nil
 }
 
 // pipelineBatch bounds the calls of one pipeline of reads.
@@ -133,11 +193,14 @@ func (st *Store) pipeline(ctx context.Context, name string, keys [][]string) ([]
 		}
 		return replies, errs
 	}
-	limited, cancel := st.timeout(ctx)
+	l := st.use()
+	defer l.release()
+	limited, cancel := l.timeout(ctx)
 	defer cancel()
-	s, sent := st.scripts[name], time.Now()
+	s, sent := st.script(name), time.Now()
 	cmds := make([]*redis.Cmd, len(keys))
-	_, err := st.client.Pipelined(limited, func(p redis.Pipeliner) error {
+	l.opts.Observer.Pipeline(len(keys))
+	_, err := l.client.Pipelined(limited, func(p redis.Pipeliner) error {
 		for i, k := range keys {
 			cmds[i] = s.EvalSha(limited, p, k)
 		}
@@ -161,15 +224,6 @@ func (st *Store) pipeline(ctx context.Context, name string, keys [][]string) ([]
 	return replies, errs
 }
 
-func (st *Store) read(sent time.Time, v []any) (*reply, error) {
-	r, ok := newReply(v)
-	if !ok {
-		return nil, errReply
-	}
-	st.clock.observe(sent, r.Now)
-	return r, nil
-}
-
 // session runs a script on a session.
 func (st *Store) session(ctx context.Context, name, sid string, args ...any) (*reply, error) {
 	if err := checkSID(sid); err != nil {
@@ -179,7 +233,7 @@ func (st *Store) session(ctx context.Context, name, sid string, args ...any) (*r
 }
 
 func (st *Store) sessionKeys(name, sid string) []string {
-	names := st.scripts[name].keys
+	names := st.script(name).keys
 	keys := make([]string, len(names))
 	tag := "{s:" + escape(sid) + "}"
 	for i, n := range names {

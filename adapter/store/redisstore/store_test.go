@@ -4,7 +4,9 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -61,18 +63,70 @@ func age(t testing.TB, st *Store, prefix string, by time.Duration) {
 			end
 		end
 		return 1`
-	ctx := context.Background()
-	on := func(c redis.UniversalClient) error {
+	each(t, st, func(ctx context.Context, c redis.UniversalClient) error {
 		return c.Eval(ctx, "#!lua flags=allow-cross-slot-keys\n"+script, nil, prefix, by.Milliseconds()).Err()
-	}
-	err := error(nil)
-	if cluster, ok := st.client.(*redis.ClusterClient); ok {
-		err = cluster.ForEachMaster(ctx, func(_ context.Context, c *redis.Client) error { return on(c) })
+	})
+}
+
+// each runs a function on the server, or on each of a cluster.
+func each(t testing.TB, st *Store, on func(context.Context, redis.UniversalClient) error) {
+	t.Helper()
+	ctx, err := context.Background(), error(nil)
+	if cluster, ok := st.current.client.(*redis.ClusterClient); ok {
+		err = cluster.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error { return on(ctx, c) })
 	} else {
-		err = on(st.client)
+		err = on(ctx, st.current.client)
 	}
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// saved is a key with its contents and its time to live, 0 if it has none.
+type saved struct {
+	key, dump string
+	ttl       time.Duration
+}
+
+// mark copies all keys of a prefix.
+func mark(t testing.TB, st *Store, prefix string) any {
+	t.Helper()
+	var mu sync.Mutex
+	var all []saved
+	each(t, st, func(ctx context.Context, c redis.UniversalClient) error {
+		keys, err := c.Keys(ctx, prefix+"*").Result()
+		for _, k := range keys {
+			var dump string
+			if dump, err = c.Dump(ctx, k).Result(); err != nil {
+				return err
+			}
+			mu.Lock()
+			all = append(all, saved{k, dump, max(0, c.PTTL(ctx, k).Val())})
+			mu.Unlock()
+		}
+		return err
+	})
+	return all
+}
+
+// fallBack makes all keys of a prefix what they were.
+func fallBack(t testing.TB, st *Store, prefix string, to any) {
+	t.Helper()
+	each(t, st, func(ctx context.Context, c redis.UniversalClient) error {
+		keys, err := c.Keys(ctx, prefix+"*").Result()
+		for _, k := range keys {
+			err = errors.Join(err, c.Del(ctx, k).Err())
+		}
+		return err
+	})
+	all, ok := to.([]saved)
+	if !ok {
+		t.Fatalf("not a mark: %T", to)
+	}
+	for _, s := range all {
+		if err := st.current.client.Restore(t.Context(), s.key, s.ttl, s.dump).Err(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -116,6 +170,11 @@ func conformance(t *testing.T, o Options, newGeneration func()) {
 			st := open(t, o)
 			nodes = append(nodes, st)
 			h.Nodes = append(h.Nodes, store.Store(st))
+		}
+		h.Mark = func(t *testing.T) any { return mark(t, nodes[0], prefix) }
+		h.FallBack = func(t *testing.T, to any) {
+			fallBack(t, nodes[0], prefix, to)
+			nodes[0].generations.bump("", "a test made the store fall back")
 		}
 		h.Pass = func(d time.Duration) { age(t, nodes[0], prefix, d) }
 		return h

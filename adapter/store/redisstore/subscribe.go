@@ -34,7 +34,7 @@ func (st *Store) Subscribe(ctx context.Context, sid string, notify func(store.Hi
 	if st.hub.add(sub) {
 		sub.tell(store.Hint{Established: true})
 	}
-	ctx, cancel := st.timeout(ctx)
+	ctx, cancel := context.WithTimeout(ctx, st.opts.Timeout)
 	defer cancel()
 	select {
 	case <-sub.first:
@@ -66,15 +66,18 @@ func (s *subscription) Close() {
 	s.closed = true
 }
 
-// parseHint reads "incarnation offset stamp flags".
-func parseHint(payload string) (store.Hint, bool) {
-	part := strings.SplitN(payload, " ", 4)
-	if len(part) != 4 {
-		return store.Hint{}, false
+// parseHint reads "incarnation offset stamp flags time".
+func parseHint(payload string) (h store.Hint, at int64, ok bool) {
+	part := strings.SplitN(payload, " ", 5)
+	if len(part) < 4 {
+		return store.Hint{}, 0, false
 	}
 	o, err := strconv.ParseInt(part[1], 10, 64)
+	if len(part) == 5 {
+		at = number(part[4])
+	}
 	return store.Hint{
 		Incarnation: part[0], Head: store.Position{Offset: o, Stamp: part[2]},
 		Abort: strings.Contains(part[3], "A"), Deleted: strings.Contains(part[3], "D"),
-	}, err == nil
+	}, at, err == nil
 }

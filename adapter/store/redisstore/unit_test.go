@@ -67,16 +67,16 @@ func TestNetstrings(t *testing.T) {
 }
 
 func TestParseHint(t *testing.T) {
-	h, ok := parseHint("ep 12 abc0 A")
+	h, at, ok := parseHint("ep 12 abc0 A 1700")
 	want := store.Hint{Incarnation: "ep", Head: store.Position{Offset: 12, Stamp: "abc0"}, Abort: true}
-	if !ok || h != want {
+	if !ok || h != want || at != 1700 {
 		t.Fatalf("%+v", h)
 	}
-	if h, ok := parseHint("ep 12 abc0 AD"); !ok || !h.Deleted {
+	if h, at, ok := parseHint("ep 12 abc0 AD"); !ok || !h.Deleted || at != 0 {
 		t.Fatalf("%+v", h)
 	}
 	for _, broken := range []string{"", "probe", "ep 1 z", "ep x z A"} {
-		if _, ok := parseHint(broken); ok {
+		if _, _, ok := parseHint(broken); ok {
 			t.Errorf("%q was read", broken)
 		}
 	}
@@ -203,7 +203,7 @@ func TestBreaker(t *testing.T) {
 		var alive atomic.Bool
 		var pings atomic.Int64
 		b := &breaker{
-			addr: "a", after: breakAfter, log: zap.NewNop(), ctx: ctx, probes: &probes,
+			addr: "a", after: breakAfter, log: zap.NewNop(), ctx: ctx, probes: &probes, observer: unobserved{},
 			ping: func(context.Context) error {
 				if pings.Add(1); alive.Load() {
 					return nil
@@ -265,7 +265,7 @@ func TestNoProbeAfterClose(t *testing.T) {
 	for range 200 {
 		ctx, cancel := context.WithCancel(context.Background())
 		var all probes
-		b := &breaker{addr: "a", after: breakAfter, log: zap.NewNop(), ctx: ctx, probes: &all, ping: func(context.Context) error { return nil }}
+		b := &breaker{addr: "a", after: breakAfter, log: zap.NewNop(), ctx: ctx, probes: &all, observer: unobserved{}, ping: func(context.Context) error { return nil }}
 		tripped := make(chan struct{})
 		go func() {
 			defer close(tripped)

@@ -1,4 +1,5 @@
 -- User rows of items, from the queue, else from the transcript.
+-- alone: yes
 -- keys: h t i d
 -- args: qids
 -- include: root

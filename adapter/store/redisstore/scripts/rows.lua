@@ -1,4 +1,5 @@
 -- A page of the transcript, newest first, cut by count and bytes.
+-- alone: yes
 -- keys: h t
 -- args: generation, before (0: newest), limit, bytes
 -- include: root
