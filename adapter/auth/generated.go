@@ -27,9 +27,9 @@ const (
 // Generated admits by the access token that is made when nothing else is
 // configured: user Owner, with all rights.
 type Generated struct {
-	dir string
+	save func(token string) error // keeps the successor of the token
 
-	mu    sync.RWMutex // guards the fields below; never held across file access
+	mu    sync.RWMutex // guards the fields below; never held across I/O
 	token string
 	rule  string
 
@@ -47,9 +47,27 @@ func OpenGenerated(dataDir string) (*Generated, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Generated{dir: dataDir}
+	return NewGenerated(token, func(next string) error { return replaceAccessToken(dataDir, next) })
+}
+
+// NewGenerated admits by an access token that is kept elsewhere. save keeps the one
+// that replaces it.
+func NewGenerated(token string, save func(token string) error) (*Generated, error) {
+	if err := checkAccessToken(token); err != nil {
+		return nil, err
+	}
+	g := &Generated{save: save}
 	g.use(token)
 	return g, nil
+}
+
+var errNoAccessToken = errors.New("access token: this is none")
+
+func checkAccessToken(token string) error {
+	if len(token) < minToken || strings.ContainsAny(token, " \t\r\n") {
+		return errNoAccessToken
+	}
+	return nil
 }
 
 // AccessTokenPath returns the file of the access token.
@@ -67,7 +85,7 @@ func ReadAccessToken(dataDir string) (string, error) {
 	if token == "" {
 		return "", fmt.Errorf("access token: %s is empty: %w", path, fs.ErrNotExist)
 	}
-	if len(token) < minToken || strings.ContainsAny(token, " \t\r\n") {
+	if checkAccessToken(token) != nil {
 		return "", fmt.Errorf("access token: %s does not hold a token; delete it to have a new one made", path)
 	}
 	return token, nil
@@ -77,7 +95,7 @@ func createAccessToken(dataDir string) (string, error) {
 	if err := os.MkdirAll(dataDir, 0o700); err != nil {
 		return "", fmt.Errorf("access token: %w", err)
 	}
-	path, token := AccessTokenPath(dataDir), newAccessToken()
+	path, token := AccessTokenPath(dataDir), NewAccessToken()
 	if data, err := os.ReadFile(path); err == nil && strings.TrimSpace(string(data)) == "" {
 		// The process that made the file died before it wrote to it.
 		if err := os.Remove(path); err != nil {
@@ -94,7 +112,7 @@ func createAccessToken(dataDir string) (string, error) {
 	return token, nil
 }
 
-func newAccessToken() string {
+func NewAccessToken() string {
 	var secret [accessTokenBytes]byte
 	// Never fails: crypto/rand ends the process instead.
 	_, _ = rand.Read(secret[:])
@@ -133,26 +151,50 @@ func (g *Generated) Token() string {
 func (g *Generated) Rotate() (string, error) {
 	g.rotating.Lock()
 	defer g.rotating.Unlock()
-	path := AccessTokenPath(g.dir)
-	next := path + ".new"
-	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("access token: %w", err)
-	}
-	token := newAccessToken()
-	if err := writeExclusive(next, token); err != nil {
-		return "", fmt.Errorf("access token: %w", err)
-	}
-	if err := os.Rename(next, path); err != nil {
-		return "", fmt.Errorf("access token: %w", err)
+	token := NewAccessToken()
+	if err := g.save(token); err != nil {
+		return "", fmt.Errorf("replace the access token: %w", err)
 	}
 	g.use(token)
 	return token, nil
 }
 
-func (g *Generated) use(token string) {
-	digest := sha256.Sum256([]byte(token))
+// Replace takes over a token that somebody else has put in the place of was, and
+// reports whether it did: not if this one is not was any more, or they are equal.
+func (g *Generated) Replace(was, token string) (changed bool, err error) {
+	if err := checkAccessToken(token); err != nil {
+		return false, err
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.token != was || token == was {
+		return false, nil
+	}
+	g.useLocked(token)
+	return true, nil
+}
+
+// replaceAccessToken puts another token into the file of a data directory.
+func replaceAccessToken(dataDir, token string) error {
+	path := AccessTokenPath(dataDir)
+	next := path + ".new"
+	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := writeExclusive(next, token); err != nil {
+		return err
+	}
+	return os.Rename(next, path)
+}
+
+func (g *Generated) use(token string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.useLocked(token)
+}
+
+func (g *Generated) useLocked(token string) {
+	digest := sha256.Sum256([]byte(token))
 	g.token, g.rule = token, fingerprint("generated", string(digest[:]))
 }
 

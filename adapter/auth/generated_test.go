@@ -156,3 +156,37 @@ func TestOpenGeneratedWithoutDirectory(t *testing.T) {
 		t.Error("a token was made below a file")
 	}
 }
+
+// A token that is kept elsewhere: it is replaced from outside only as long as it is
+// the one that was looked at.
+func TestGeneratedReplace(t *testing.T) {
+	first, second, third := NewAccessToken(), NewAccessToken(), NewAccessToken()
+	var kept string
+	g, err := NewGenerated(first, func(token string) error { kept = token; return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := admitted(t, g, Credentials{Token: first})
+	if changed, err := g.Replace(first, first); changed || err != nil {
+		t.Errorf("the same: %v, %v", changed, err)
+	}
+	if changed, err := g.Replace(first, second); !changed || err != nil {
+		t.Errorf("another: %v, %v", changed, err)
+	}
+	if _, ok := g.Review(p); ok {
+		t.Error("a principal of the old token is still known")
+	}
+	if changed, err := g.Replace(first, third); changed || err != nil {
+		t.Errorf("what was read before the change counts: %v, %v", changed, err)
+	}
+	if changed, err := g.Replace(second, "short"); changed || err == nil {
+		t.Errorf("no token: %v, %v", changed, err)
+	}
+	rotated, err := g.Rotate()
+	if err != nil || kept != rotated || kept == second {
+		t.Errorf("Rotate keeps the new one: %v, %v", kept == rotated, err)
+	}
+	if _, err := NewGenerated("short", nil); err == nil {
+		t.Error("made of no token")
+	}
+}

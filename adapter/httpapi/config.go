@@ -34,10 +34,11 @@ type Observer interface {
 
 // States of Config.Status.
 const (
-	StatusOK       = "ok"
-	StatusStarting = "starting"
-	StatusDegraded = "degraded"
-	StatusDraining = "draining"
+	StatusOK          = "ok"
+	StatusStarting    = "starting"
+	StatusDegraded    = "degraded"
+	StatusUnavailable = "unavailable" // the store that nodes share does not answer
+	StatusDraining    = "draining"
 )
 
 // Config is what the handler works with. Functions are called concurrently.

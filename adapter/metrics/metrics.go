@@ -41,6 +41,7 @@ type Metrics struct {
 	httpSeconds  *prometheus.HistogramVec
 
 	shared shared
+	redis  redis
 }
 
 // Buckets in seconds: an upstream that thinks takes minutes, a local store
@@ -78,12 +79,12 @@ func New() *Metrics {
 		httpRequests: counterVec("http_requests_total", "Requests to the HTTP API by route and status.", "route", "status"),
 		httpSeconds:  histogramVec("http_request_seconds", "Time of requests to the HTTP API.", httpBuckets, "route"),
 
-		shared: newShared(),
+		shared: newShared(), redis: newRedis(),
 	}
 }
 
 func (m *Metrics) collectors() []prometheus.Collector {
-	return append(m.shared.collectors(),
+	return append(append(m.shared.collectors(), m.redis.collectors()...),
 		m.connections, m.connectionsTotal, m.connectionsClosed, m.upgrades, m.packets, m.packetBytes,
 		m.watchers, m.slowConsumers,
 		m.runs, m.runSeconds, m.activeRuns, m.queueLength, m.deltas, m.firstByte, m.firstDelta, m.upstreamErrs,

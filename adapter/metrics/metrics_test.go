@@ -49,6 +49,16 @@ func use(m *Metrics) {
 	m.Buried()
 	m.Settled()
 	m.SlotWait(1)
+	m.RedisCall("submit", time.Millisecond, "")
+	m.RedisCall("submit", time.Second, "unknown")
+	m.RedisPipeline(3)
+	m.RedisHint(time.Millisecond)
+	m.RedisHint(-1)
+	m.RedisBreaker(true)
+	m.RedisBreaker(true)
+	m.RedisBreaker(false)
+	m.RedisGeneration()
+	m.RedisReplicated(false)
 }
 
 // gather registers m on a new registry and returns the value of every series by
@@ -81,18 +91,26 @@ func TestValues(t *testing.T) {
 	m := New()
 	use(m)
 	want := map[string]float64{
-		"active_runs{executor=responses}":    1,
-		"buried_runs_total{}":                1,
-		"fence_losses_total{}":               1,
-		"gateway_waits{}":                    1,
-		"log_lag_seconds{}":                  1,
-		"outbox_bytes{}":                     200,
-		"reinstated_runs_total{}":            1,
-		"settles_total{}":                    1,
-		"takeovers_total{kind=rerun}":        1,
-		"volatile_batches_total{}":           2,
-		"auth_failures_total{reason=failed}": 1,
-		"connection_upgrades_total{}":        1,
+		"active_runs{executor=responses}":                1,
+		"buried_runs_total{}":                            1,
+		"fence_losses_total{}":                           1,
+		"gateway_waits{}":                                1,
+		"log_lag_seconds{}":                              1,
+		"outbox_bytes{}":                                 200,
+		"reinstated_runs_total{}":                        1,
+		"redis_breaker_openings_total{}":                 2,
+		"redis_breakers_open{}":                          1,
+		"redis_call_seconds{script=submit}":              2,
+		"redis_errors_total{class=unknown}":              1,
+		"redis_generation_changes_total{}":               1,
+		"redis_hint_lag_seconds{}":                       1,
+		"redis_pipeline_calls{}":                         1,
+		"redis_replicated_writes_total{confirmed=false}": 1,
+		"settles_total{}":                                1,
+		"takeovers_total{kind=rerun}":                    1,
+		"volatile_batches_total{}":                       2,
+		"auth_failures_total{reason=failed}":             1,
+		"connection_upgrades_total{}":                    1,
 		"connections_closed_total{reason=transport close,transport=websocket}": 1,
 		"connections_opened_total{transport=polling}":                          1,
 		"connections_opened_total{transport=websocket}":                        1,
@@ -134,7 +152,7 @@ func TestValues(t *testing.T) {
 // label that could name a user or a session.
 func TestEveryCollectorIsExported(t *testing.T) {
 	m := New()
-	fields := reflect.TypeFor[Metrics]().NumField() - 1 + reflect.TypeFor[shared]().NumField()
+	fields := reflect.TypeFor[Metrics]().NumField() - 2 + reflect.TypeFor[shared]().NumField() + reflect.TypeFor[redis]().NumField()
 	if listed := len(m.collectors()); fields != listed {
 		t.Errorf("%d collectors, %d of them are registered", fields, listed)
 	}
@@ -147,7 +165,7 @@ func TestEveryCollectorIsExported(t *testing.T) {
 	if err != nil || len(families) != len(m.collectors()) {
 		t.Errorf("%d families of %d collectors, %v", len(families), len(m.collectors()), err)
 	}
-	labels := []string{"transport", "reason", "direction", "action", "executor", "outcome", "class", "operation", "route", "status", "kind"}
+	labels := []string{"transport", "reason", "direction", "action", "executor", "outcome", "class", "operation", "route", "status", "kind", "script", "confirmed"}
 	for _, f := range families {
 		if !strings.HasPrefix(f.GetName(), "hermes_edge_") || f.GetHelp() == "" {
 			t.Errorf("%s: name or help", f.GetName())
