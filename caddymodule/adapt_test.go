@@ -72,7 +72,7 @@ func adaptText(caddyfile string) string {
 // form of each setting, and no default is written back.
 func TestAdaptedJSONRoundTrips(t *testing.T) {
 	handlers := 0
-	for _, file := range []string{"global", "directive", "order"} {
+	for _, file := range []string{"global", "redis", "directive", "order"} {
 		content, err := os.ReadFile("testdata/adapt/" + file + ".caddyfiletest")
 		if err != nil {
 			t.Fatal(err)

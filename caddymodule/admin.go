@@ -73,7 +73,7 @@ func serveReady(w http.ResponseWriter, _ *http.Request) error {
 	state, status := httpapi.StatusStarting, http.StatusServiceUnavailable
 	for i, core := range liveCores() {
 		s := core.Status()
-		ready := s == httpapi.StatusOK || s == httpapi.StatusDegraded
+		ready := isReady(s)
 		if i == 0 || !ready {
 			state = s
 		}

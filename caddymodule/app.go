@@ -45,6 +45,13 @@ type App struct {
 	// Default: the folder hermes in Caddy's data directory.
 	DataDir string `json:"data_dir,omitempty"`
 
+	// Where several nodes share sessions, runs and the access token. Default: none,
+	// they are kept in the data file.
+	Redis *Redis `json:"redis,omitempty"`
+
+	// This process among the nodes that share a Redis.
+	Node *Node `json:"node,omitempty"`
+
 	// The gateways by profile. Default: profile "default" at
 	// HERMES_WEBUI_GATEWAY_BASE_URL, else http://127.0.0.1:8642.
 	Gateways map[string]*Gateway `json:"gateways,omitempty"`
@@ -56,8 +63,9 @@ type App struct {
 	// What the model that a client names in a run may do. Default: it is ignored.
 	Models *Models `json:"models,omitempty"`
 
-	// How long a session is kept after its last activity. Default: forever.
-	Retention caddy.Duration `json:"retention,omitzero"`
+	// How long a session is kept after its last activity; 0 is forever. Default:
+	// forever in the data file, 30 days in Redis.
+	Retention *caddy.Duration `json:"retention,omitempty"`
 
 	// Bounds of the process.
 	Limits *Limits `json:"limits,omitempty"`
@@ -96,8 +104,9 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if err := a.subscribe(ctx); err != nil {
 		return err
 	}
-	key := edge.CoreKey(edge.DataFile(settings.DataDir))
-	a.core, err = acquireCore(key, edge.Deps{Logger: a.logger, Metrics: processMetrics()})
+	a.core, err = acquireCore(settings.CoreKey(), edge.Deps{
+		Logger: a.logger, Metrics: processMetrics(), Node: settings.Node.Name,
+	})
 	return err
 }
 

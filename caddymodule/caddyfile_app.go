@@ -41,6 +41,21 @@ func parseGlobal(d *caddyfile.Dispenser, existing any) (any, error) {
 //			tls_ca   <file...>
 //			tls_insecure_skip_verify
 //		}
+//		redis       <url...> {
+//			mode     standalone|sentinel|cluster
+//			master   <name>
+//			username|password|sentinel_username|sentinel_password <value>
+//			prefix   <text>
+//			timeout  <duration>
+//			durability none|replica
+//			tls_ca   <file...>
+//			tls_client_auth <certificate> <key>
+//			tls_server_name <name>
+//			tls_insecure_skip_verify
+//		}
+//		node        [<name>] {
+//			advertise <address>|off
+//		}
 //		hermes_home <dir>
 //		models      ignore|pass|map <name> <model>...
 //		retention   <duration>|forever
@@ -55,6 +70,8 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return parseBlock(d, "hermes", "", []word{
 		{name: "data_dir", parse: text("data_dir", "/var/lib/hermes-edge", &a.DataDir)},
 		{name: "gateway", rep: true, block: true, parse: func(args []string) error { return a.parseGateway(d, args) }},
+		{name: "redis", block: true, parse: func(args []string) error { return a.parseRedis(d, args) }},
+		{name: "node", block: true, parse: func(args []string) error { return a.parseNode(d, args) }},
 		{name: "hermes_home", parse: text("hermes_home", "/home/me/.hermes", &a.HermesHome)},
 		{name: "models", parse: a.parseModels},
 		{name: "retention", parse: a.parseRetention},
@@ -173,10 +190,11 @@ func (a *App) parseModels(args []string) error {
 }
 
 func (a *App) parseRetention(args []string) error {
+	a.Retention = new(caddy.Duration)
 	if len(args) == 1 && args[0] == "forever" {
 		return nil
 	}
-	return duration("retention", "30d", minRetention, maxRetention, &a.Retention)(args)
+	return duration("retention", "30d", minRetention, maxRetention, a.Retention)(args)
 }
 
 func (a *App) parseLimits(d *caddyfile.Dispenser, args []string) error {

@@ -39,7 +39,8 @@ func tokenCommand() *cobra.Command {
 		Long: `
 Shows the access token that was made at the first start, because a hermes_edge
 handler has no auth of its own. The running process is asked over the admin
-endpoint; if there is none, the file in the data directory is read.
+endpoint; if there is none, the file in the data directory is read. Nodes that
+share a Redis have one token, which is kept there: a running one shows it.
 
 --rotate replaces the token. Connections that were admitted by the old one are
 closed. This needs the running process.
@@ -135,6 +136,9 @@ func tokenOfFile(config []byte) (string, error) {
 		if err := json.Unmarshal(config, &parsed); err != nil {
 			return "", fmt.Errorf("read the configuration: %w", err)
 		}
+	}
+	if parsed.Apps.Hermes.Redis != nil {
+		return "", errors.New("the access token is kept in Redis: start this node, or ask on another one, then try again")
 	}
 	builder := settingsBuilder{repl: caddy.NewReplacer(), env: environment{getenv: os.Getenv, logger: zap.NewNop()}}
 	dir, err := builder.dataDir(parsed.Apps.Hermes.DataDir)

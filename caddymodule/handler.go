@@ -200,8 +200,8 @@ func (h *Handler) serveAPI(w http.ResponseWriter, r *http.Request) {
 	case pagePath + "/health", pagePath + "/health/live":
 		// They say themselves what is not ready.
 	default:
-		if !h.ready() {
-			notReady(w)
+		if status := h.core.Status(); !isReady(status) {
+			notReady(w, status)
 			return
 		}
 	}
@@ -210,9 +210,10 @@ func (h *Handler) serveAPI(w http.ResponseWriter, r *http.Request) {
 
 func (h *Handler) serveSocket(w http.ResponseWriter, r *http.Request) {
 	// What is open is served until it is closed, by the core that drains, too.
-	open := r.URL.Query().Has("sid") && h.core.Status() == httpapi.StatusDraining
-	if !open && !h.ready() {
-		notReady(w)
+	status := h.core.Status()
+	open := r.URL.Query().Has("sid") && status != httpapi.StatusStarting
+	if !open && !isReady(status) {
+		notReady(w, status)
 		return
 	}
 	origin, ok := h.mount.Origins.Allowed(r, fromTrustedProxy(r))
@@ -232,18 +233,18 @@ func (h *Handler) serveSocket(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// ready reports whether the core serves this configuration.
-func (h *Handler) ready() bool {
-	switch h.core.Status() {
-	case httpapi.StatusStarting, httpapi.StatusDraining:
-		return false
-	}
-	return true
+// isReady reports whether a core in this state takes requests.
+func isReady(status string) bool {
+	return status == httpapi.StatusOK || status == httpapi.StatusDegraded
 }
 
-func notReady(w http.ResponseWriter) {
+func notReady(w http.ResponseWriter, status string) {
+	text := "the server is starting or shutting down; try again in a moment"
+	if status == httpapi.StatusUnavailable {
+		text = "the store does not answer; try again in a moment"
+	}
 	w.Header().Set("Retry-After", "1")
-	writeJSON(w, http.StatusServiceUnavailable, `{"error":"the server is starting or shutting down; try again in a moment","code":"not_ready"}`)
+	writeJSON(w, http.StatusServiceUnavailable, `{"error":"`+text+`","code":"not_ready"}`)
 }
 
 func writeJSON(w http.ResponseWriter, status int, body string) {

@@ -45,14 +45,17 @@ func (b settingsBuilder) build(a *App) (edge.Settings, error) {
 	}
 	s := edge.Settings{
 		DataDir: dir, Gateways: gateways, HermesHome: home.Dir(),
-		Models:    edge.ModelPolicy{Mode: edge.ModelsIgnore},
-		Retention: time.Duration(a.Retention),
-		Limits:    edge.DefaultLimits(), Timeouts: edge.DefaultTimeouts(),
+		Models: edge.ModelPolicy{Mode: edge.ModelsIgnore},
+		Limits: edge.DefaultLimits(), Timeouts: edge.DefaultTimeouts(),
 	}
-	if a.Retention != 0 {
-		if err := inRange("retention", s.Retention, minRetention, maxRetention); err != nil {
-			return edge.Settings{}, err
-		}
+	if s.Redis, err = b.redis(a.Redis); err != nil {
+		return edge.Settings{}, err
+	}
+	if s.Node, err = b.node(a.Node, a.Redis); err != nil {
+		return edge.Settings{}, err
+	}
+	if s.Retention, err = retention(a.Retention, a.Redis); err != nil {
+		return edge.Settings{}, err
 	}
 	if a.Models != nil {
 		if err := checkModels(a.Models); err != nil {
@@ -65,6 +68,21 @@ func (b settingsBuilder) build(a *App) (edge.Settings, error) {
 		return edge.Settings{}, err
 	}
 	return s, a.Timeouts.apply(&s.Timeouts)
+}
+
+// redisRetention is how long an idle session stays in Redis where the operator has
+// not said it: memory is dearer than a disk.
+const redisRetention = 30 * 24 * time.Hour
+
+// retention is the time that sessions are kept, 0 for ever.
+func retention(set *caddy.Duration, r *Redis) (time.Duration, error) {
+	switch {
+	case set == nil && r != nil:
+		return redisRetention, nil
+	case set == nil || *set == 0:
+		return 0, nil
+	}
+	return time.Duration(*set), inRange("retention", time.Duration(*set), minRetention, maxRetention)
 }
 
 func (b settingsBuilder) dataDir(option string) (string, error) {

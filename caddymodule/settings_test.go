@@ -51,7 +51,7 @@ func TestSetValuesLieOverDefaults(t *testing.T) {
 	s, _ := build(t, nil, &App{
 		Limits:    &Limits{QueueLength: 4, EventRate: 7},
 		Timeouts:  &Timeouts{Drain: caddy.Duration(8 * time.Second)},
-		Retention: caddy.Duration(48 * time.Hour),
+		Retention: new(caddy.Duration(48 * time.Hour)),
 		Models:    &Models{Mode: edge.ModelsMap, Map: map[string]string{"fast": "gpt-5-mini"}},
 	})
 	limits, timeouts := edge.DefaultLimits(), edge.DefaultTimeouts()

@@ -42,8 +42,11 @@ func (a *App) showToken() {
 	if !a.settings.NeedsToken || !a.core.firstShow() {
 		return
 	}
-	a.logger.Info("sign in with the access token; the command \"hermes token\" of this program shows it",
-		zap.String("file", auth.AccessTokenPath(a.settings.DataDir)))
+	where := zap.String("file", auth.AccessTokenPath(a.settings.DataDir))
+	if a.settings.Redis != nil {
+		where = zap.String("kept_in", "redis")
+	}
+	a.logger.Info("sign in with the access token; the command \"hermes token\" of this program shows it", where)
 	if !term.IsTerminal(int(os.Stderr.Fd())) {
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -19,8 +20,8 @@ const (
 	lockWait     = 5 * time.Second // for another process, or an older core, to let the file go (R3)
 	lockRetry    = 250 * time.Millisecond
 	startTimeout = 30 * time.Second
-	retryFirst   = 250 * time.Millisecond
-	retryLast    = 15 * time.Second
+	retryFirst   = 100 * time.Millisecond
+	retryLast    = 5 * time.Second
 	probeTimeout = 20 * time.Second
 )
 
@@ -117,8 +118,11 @@ func (c *Core) ensureOpen(ctx context.Context, g *generation) error {
 	if err == nil {
 		return nil
 	}
-	if errors.Is(err, embedded.ErrLocked) {
+	switch {
+	case errors.Is(err, embedded.ErrLocked):
 		return fmt.Errorf("%w; another process uses the same data_dir: stop it or set another data_dir", err)
+	case errors.Is(err, errSettings):
+		return err
 	}
 	c.report(err)
 	c.opening = c.work.run(c.reopen)
@@ -129,7 +133,7 @@ func (c *Core) ensureOpen(ctx context.Context, g *generation) error {
 func (c *Core) reopen() {
 	for wait := retryFirst; ; wait = min(2*wait, retryLast) {
 		select {
-		case <-time.After(wait):
+		case <-time.After(wait/2 + rand.N(wait)):
 		case <-c.exit.starting.Done():
 			return
 		}
@@ -148,53 +152,65 @@ func (c *Core) reopen() {
 }
 
 // report keeps why the core is not ready. The text may hold a path: it is for the
-// log, not for health answers.
+// log, not for health answers. What stays wrong is said once.
 func (c *Core) report(err error) {
-	text := "the data directory cannot be used; the log names the cause"
-	c.trouble.Store(&text)
-	c.log.Error("store cannot be opened, trying again; check that data_dir is writable and not full", zap.Error(err))
+	health := "the data directory cannot be used; the log names the cause"
+	advice := "store cannot be opened, trying again; check that data_dir is writable and not full"
+	if c.shared != nil {
+		health = "redis cannot be used yet; the log names the cause"
+		advice = "redis cannot be used yet, trying again; check that it runs, and its address, user and password"
+	}
+	c.trouble.Store(&health)
+	if text := err.Error(); text != c.reported {
+		c.reported = text
+		c.log.Error(advice, zap.Error(err))
+	}
 }
 
-// open opens access token, store and engine as far as they are not open.
+// open opens store, access token and engine as far as they are not open.
 func (c *Core) open(ctx context.Context, g *generation, lockWait time.Duration) error {
-	if err := c.openToken(g); err != nil {
+	if c.store == nil {
+		if err := c.openStore(ctx, g, lockWait); err != nil {
+			return err
+		}
+	}
+	if c.shared != nil {
+		if err := c.shared.Ping(ctx); err != nil {
+			return fmt.Errorf("ask redis: %w", err)
+		}
+	}
+	if err := c.openToken(ctx, g); err != nil {
 		return err
 	}
 	if c.backend.Load() == nil {
-		b, err := c.openBackend(ctx, g, lockWait)
+		e, err := c.startEngine()
 		if err != nil {
 			return err
 		}
+		b := &backend{store: c.store, engine: e}
+		if c.shared != nil {
+			b.shared = c.shared
+		}
 		c.backend.Store(b)
+		c.watchShared(b)
 	}
 	c.trouble.Store(nil)
+	c.reported = ""
 	return nil
 }
 
-func (c *Core) openBackend(ctx context.Context, g *generation, lockWait time.Duration) (*backend, error) {
-	waiting, cancel := context.WithTimeout(ctx, lockWait)
-	defer cancel()
-	if err := claimFile(waiting, c); err != nil {
-		return nil, err
-	}
-	st, err := c.openStore(g, lockWait)
-	if err != nil {
-		yieldFile(c)
-		return nil, err
-	}
+func (c *Core) startEngine() (*engine.Engine, error) {
 	e := engine.New(engine.Config{
-		Store: st, Node: c.node, Executors: c.executors, Profiles: c.profiles, Limits: c.limits,
-		Logger: c.log.Named("engine"), Metrics: c.deps.Metrics,
+		Store: c.store, Node: c.node, Executors: c.executors, Profiles: c.profiles, Limits: c.limits,
+		Logger: c.log.Named("engine"), Metrics: c.deps.Metrics, Notify: c.notifyWork,
 	})
-	starting, cancel := context.WithTimeout(c.exit.starting, startTimeout)
+	ctx, cancel := context.WithTimeout(c.exit.starting, startTimeout)
 	defer cancel()
-	if err := e.Start(starting); err != nil {
+	if err := e.Start(ctx); err != nil {
 		e.Close()
-		err = errors.Join(fmt.Errorf("start the engine: %w", err), st.Close())
-		yieldFile(c)
-		return nil, err
+		return nil, fmt.Errorf("start the engine: %w", err)
 	}
-	return &backend{store: st, engine: e}, nil
+	return e, nil
 }
 
 // probe asks the gateways of a generation, so that health and the log name a

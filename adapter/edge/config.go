@@ -1,8 +1,11 @@
 package edge
 
 import (
+	"fmt"
 	"net"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -10,6 +13,7 @@ import (
 	"github.com/hermes-edge/hermes-edge/adapter/auth"
 	"github.com/hermes-edge/hermes-edge/adapter/gateway"
 	"github.com/hermes-edge/hermes-edge/adapter/metrics"
+	"github.com/hermes-edge/hermes-edge/adapter/store/redisstore"
 )
 
 // dataFileName is the store's file in the data directory.
@@ -19,13 +23,18 @@ const dataFileName = "hermes-edge.db"
 type Deps struct {
 	Logger  *zap.Logger
 	Metrics *metrics.Metrics
+	// Node is the name that the operator gave to this process, for people; a random
+	// part is added to it, so that no two processes are ever taken for one.
+	Node string
 }
 
 // Settings are one generation of configuration. They are not modified after
 // Attach. Defaults are the caller's business: see [DefaultLimits] and
 // [DefaultTimeouts].
 type Settings struct {
-	DataDir    string                    // absolute; holds the data file and the access token
+	DataDir    string              // absolute; holds the data file and the access token
+	Redis      *redisstore.Options // where nodes share their data; nil: the data file. Node and what follows is the core's business
+	Node       Node
 	Gateways   map[string]gateway.Config // by profile
 	HermesHome string
 	Models     ModelPolicy
@@ -34,6 +43,15 @@ type Settings struct {
 	Timeouts   Timeouts
 	Mounts     []*Mount // all handlers of this configuration
 	NeedsToken bool     // a mount relies on the generated access token
+}
+
+// AdvertiseOff is the Advertise of a node that others must not reach.
+const AdvertiseOff = "off"
+
+// Node is this process among those that share a store.
+type Node struct {
+	Name      string // see [Deps]; a new name counts from the next core on
+	Advertise string // host:port where other nodes reach this one; empty: found out; or AdvertiseOff
 }
 
 // Model policies (ruling R13).
@@ -113,3 +131,14 @@ func DataFile(dataDir string) string { return filepath.Join(dataDir, dataFileNam
 
 // CoreKey names the core of a data file; the path is made absolute by the caller.
 func CoreKey(dataFile string) string { return "embedded:" + dataFile }
+
+// CoreKey names the core of these settings: where the data is, not how it is
+// reached (caddy-surface 7).
+func (s *Settings) CoreKey() string {
+	r := s.Redis
+	if r == nil {
+		return CoreKey(DataFile(s.DataDir))
+	}
+	return fmt.Sprintf("redis:%s:%s/%d:%s:%s", r.Mode,
+		strings.Join(slices.Sorted(slices.Values(r.Addrs)), ","), r.DB, r.Master, r.Prefix)
+}

@@ -16,6 +16,7 @@ import (
 	"github.com/hermes-edge/hermes-edge/adapter/httpapi"
 	"github.com/hermes-edge/hermes-edge/adapter/socketio"
 	"github.com/hermes-edge/hermes-edge/adapter/store"
+	"github.com/hermes-edge/hermes-edge/adapter/store/redisstore"
 )
 
 // Errors of a core.
@@ -27,7 +28,7 @@ var (
 )
 
 // Core is store, engine, Socket.IO server with all its connections, node identity
-// and generated access token of one data file. It is safe for concurrent use.
+// and generated access token of one data file or Redis. It is safe for concurrent use.
 type Core struct {
 	key     string
 	node    string
@@ -43,16 +44,25 @@ type Core struct {
 	work workers
 
 	// turn admits one Attach, Detach or opening of the store at a time; it guards
-	// stack and opening, and is waited for with a context, since it is kept over I/O.
-	turn    chan struct{}
-	stack   []*Attachment
-	opening bool
+	// the fields below it, and is waited for with a context, since it is kept over I/O.
+	turn     chan struct{}
+	stack    []*Attachment
+	opening  bool
+	store    store.Store       // open, though perhaps not reached yet
+	shared   *redisstore.Store // the same, if nodes share it
+	reported string            // what the log said last about opening
+
+	sharedOptions redisstore.Options // that shared was opened or last configured with
 
 	gen     atomic.Pointer[generation] // current settings; nil before the first Attach
 	backend atomic.Pointer[backend]    // nil while the store is not open
 	token   atomic.Pointer[auth.Generated]
 	trouble atomic.Pointer[string] // why the store is not open, redacted
-	exit    exitState
+	watch   storeWatch
+
+	notices  chan store.Notice        // from other nodes
+	endpoint atomic.Pointer[endpoint] // where they reach this one; nil: they do not
+	exit     exitState
 
 	review    chan struct{} // asks the reviewer to look at every socket
 	reviewing sync.Once     // starts the reviewer
@@ -61,6 +71,7 @@ type Core struct {
 // backend is what exists while the store is open.
 type backend struct {
 	store  store.Store
+	shared store.Shared // the same, if nodes share it
 	engine *engine.Engine
 }
 
@@ -71,8 +82,9 @@ func NewCore(key string, deps Deps) *Core {
 		deps.Logger = zap.NewNop()
 	}
 	c := &Core{
-		key: key, node: randomName(6), log: deps.Logger, deps: deps,
+		key: key, node: nodeID(deps.Node), log: deps.Logger, deps: deps,
 		turn: make(chan struct{}, 1), review: make(chan struct{}, 1),
+		notices: make(chan store.Notice, maxNotices),
 	}
 	c.life, c.end = context.WithCancel(context.Background())
 	c.exit.init()
@@ -176,6 +188,15 @@ func (c *Core) model(requested string) string {
 		return g.model(requested)
 	}
 	return ""
+}
+
+// nodeID names this process for other nodes. It is new with each process: what was
+// addressed to the one before must not reach it.
+func nodeID(name string) string {
+	if name == "" {
+		return randomName(6)
+	}
+	return name + "-" + randomName(4)
 }
 
 // randomName returns 2n unguessable hexadecimal digits.

@@ -96,7 +96,10 @@ func (c *Core) drain(patience context.Context) {
 	c.end() // stops what works in the background
 	c.work.wait()
 	if b != nil {
-		if err := b.store.Close(); err != nil {
+		c.resign(b)
+	}
+	if c.store != nil {
+		if err := c.store.Close(); err != nil {
 			c.log.Error("store did not close cleanly", zap.Error(err))
 		}
 	}

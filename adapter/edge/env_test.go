@@ -74,7 +74,7 @@ func start(t testing.TB, change func(*Settings)) *env {
 	if change != nil {
 		change(&e.settings)
 	}
-	e.serve(NewCore(CoreKey(DataFile(e.settings.DataDir)), Deps{Logger: zaptest.NewLogger(t)}))
+	e.serve(NewCore(e.settings.CoreKey(), Deps{Logger: zaptest.NewLogger(t)}))
 	e.attached = e.attach(e.settings)
 	return e
 }

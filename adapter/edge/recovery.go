@@ -135,3 +135,14 @@ func (s *socket) touch() {
 		s.mu.Unlock()
 	}
 }
+
+// checkHolder has a socket of this node ask whether its client is connected
+// elsewhere now, as another node says (contract section 6). The record decides: a
+// notice may be late.
+func (c *Core) checkHolder(cid string) {
+	for _, s := range c.sockets.all() {
+		if s.id == cid && s.pid != "" {
+			s.touch()
+		}
+	}
+}

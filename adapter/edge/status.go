@@ -14,15 +14,17 @@ import (
 // healthTimeout bounds the questions to gateways for one health answer.
 const healthTimeout = 3 * time.Second
 
-// Status is one of httpapi's states: starting and draining are not ready (503);
-// degraded serves, but something an operator should look at is wrong.
+// Status is one of httpapi's states: starting, unavailable and draining are not
+// ready (503); degraded serves, but something an operator should look at is wrong.
 func (c *Core) Status() string {
 	switch {
 	case c.exit.begun():
 		return httpapi.StatusDraining
 	case c.backend.Load() == nil:
 		return httpapi.StatusStarting
-	case c.trouble.Load() != nil || c.gatewayDown():
+	case !c.available():
+		return httpapi.StatusUnavailable
+	case c.trouble.Load() != nil || len(c.watch.list()) > 0 || c.gatewayDown():
 		return httpapi.StatusDegraded
 	default:
 		return httpapi.StatusOK
@@ -30,7 +32,13 @@ func (c *Core) Status() string {
 }
 
 // ready reports whether connections are taken.
-func (c *Core) ready() bool { return !c.exit.begun() && c.backend.Load() != nil }
+func (c *Core) ready() bool { return !c.exit.begun() && c.available() }
+
+// available reports whether the store is open and answers.
+func (c *Core) available() bool {
+	b := c.backend.Load()
+	return b != nil && (b.shared == nil || b.shared.Available())
+}
 
 // gatewayDown reports whether the last question to a gateway failed. It asks none.
 func (c *Core) gatewayDown() bool {
@@ -47,7 +55,7 @@ func (c *Core) gatewayDown() bool {
 }
 
 // Health is the redacted detail of the health answers, for admins only (the caller
-// decides). It holds no key and no address. It may ask gateways whose last answer
+// decides). It holds no key and no address of a gateway. It may ask gateways whose last answer
 // is old; ctx bounds that, and 3 seconds do.
 func (c *Core) Health(ctx context.Context) map[string]any {
 	g := c.gen.Load()
@@ -64,7 +72,7 @@ func (c *Core) Health(ctx context.Context) map[string]any {
 		"alive":      c.alive(g),
 		"checked_at": time.Now().UTC().Format(time.RFC3339),
 		"node":       c.node,
-		"store":      c.storeHealth(),
+		"store":      c.storeHealth(g),
 		"counts":     c.counts(),
 	}
 	if g != nil {
@@ -93,8 +101,14 @@ func (c *Core) alive(g *generation) any {
 	return true
 }
 
-func (c *Core) storeHealth() map[string]any {
+func (c *Core) storeHealth(g *generation) map[string]any {
 	h := map[string]any{"kind": "embedded", "open": c.backend.Load() != nil}
+	if g != nil && g.settings.Redis != nil {
+		h["kind"], h["mode"] = "redis", g.settings.Redis.Mode
+		h["available"] = c.available()
+		h["problems"] = append([]string{}, c.watch.list()...)
+		h["latency_ms"] = float64(c.watch.latency.Load()) / float64(time.Millisecond)
+	}
 	if trouble := c.trouble.Load(); trouble != nil {
 		h["error"] = *trouble
 	}

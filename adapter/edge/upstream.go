@@ -135,8 +135,14 @@ func equalTLS(a, b *tls.Config) bool {
 	}
 	return a.InsecureSkipVerify == b.InsecureSkipVerify && a.ServerName == b.ServerName &&
 		equalPool(a.RootCAs, b.RootCAs) &&
-		len(a.Certificates) == 0 && len(b.Certificates) == 0 &&
+		equalCertificates(a.Certificates, b.Certificates) &&
 		a.GetClientCertificate == nil && b.GetClientCertificate == nil
+}
+
+func equalCertificates(a, b []tls.Certificate) bool {
+	return slices.EqualFunc(a, b, func(a, b tls.Certificate) bool {
+		return slices.EqualFunc(a.Certificate, b.Certificate, slices.Equal[[]byte])
+	})
 }
 
 func equalPool(a, b *x509.CertPool) bool {

@@ -29,8 +29,9 @@ var allowed = []struct {
 }{
 	{"caddymodule/...", []string{
 		"adapter/edge", "adapter/httpapi/...", "adapter/auth", "adapter/socketio", "adapter/metrics", "bridgeproc",
-		// edge.Settings is made of gateway.Config, whose key is looked for in the home.
-		"adapter/gateway", "adapter/hermeshome",
+		// edge.Settings is made of gateway.Config, whose key is looked for in the home,
+		// and of redisstore.Options.
+		"adapter/gateway", "adapter/hermeshome", "adapter/store/redisstore",
 	}},
 	{"adapter/edge", []string{"adapter/..."}},
 	// The engine's executor contract is made of data types of chatrun and store.
@@ -40,6 +41,7 @@ var allowed = []struct {
 	{"adapter/httpapi", []string{"adapter/engine", "adapter/auth", "adapter/chatrun"}},
 	{"adapter/metrics", []string{"adapter/engine", "adapter/gateway"}},
 	{"adapter/socketio/...", nil},
+	{"adapter/peer", nil},
 	{"adapter/store", nil},
 	{"adapter/store/...", nil},
 	{"adapter/gateway", []string{"adapter/hermeshome"}},
