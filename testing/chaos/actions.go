@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/hermes-edge/hermes-edge/testing/e2e/wire"
 )
 
 const (
@@ -124,7 +126,7 @@ func (c *Client) repeat(context.Context) bool {
 
 // probe tries what another user's session must not allow.
 func (c *Client) probe(context.Context) bool {
-	if c.mild || len(c.foreign) == 0 {
+	if len(c.foreign) == 0 {
 		return false
 	}
 	session := c.foreign[c.rng.IntN(len(c.foreign))]
@@ -146,21 +148,15 @@ func (c *Client) probe(context.Context) bool {
 // breakOff loses the connection as a network does; the client comes back, often
 // elsewhere.
 func (c *Client) breakOff(ctx context.Context) bool {
-	if c.mild {
-		return false
-	}
-	c.drop("cut", c.sock.transport.cut)
+	c.drop("cut", c.sock.Cut)
 	c.sleep(ctx, c.between(10*time.Millisecond, reconnectMax))
 	return true
 }
 
 // sayGoodbye closes the window and opens another one, which knows nothing.
 func (c *Client) sayGoodbye(ctx context.Context) bool {
-	if c.mild {
-		return false
-	}
-	c.drop("goodbye", c.sock.leave)
-	c.id = identity{}
+	c.drop("goodbye", c.sock.Leave)
+	c.id = wire.Identity{}
 	c.sleep(ctx, c.between(10*time.Millisecond, reconnectMax))
 	return true
 }

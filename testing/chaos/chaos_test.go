@@ -28,7 +28,8 @@ const (
 const (
 	roundLength   = 100 * time.Second
 	maxViolations = 20
-	lastLines     = 60
+	lastLines     = 40
+	lineWidth     = 200
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -121,7 +122,11 @@ func (s *stand) timelines(t *testing.T, ev Evidence, violations []Violation) {
 		}
 		if len(done) == 0 {
 			lines := strings.Split(strings.TrimSpace(text.String()), "\n")
-			t.Logf("end of the timeline of %s:\n%s", v.Session, strings.Join(lines[max(0, len(lines)-lastLines):], "\n"))
+			lines = lines[max(0, len(lines)-lastLines):]
+			for i, line := range lines {
+				lines[i] = line[:min(len(line), lineWidth)]
+			}
+			t.Logf("end of the timeline of %s:\n%s", v.Session, strings.Join(lines, "\n"))
 		}
 		done = append(done, v.Session)
 	}
@@ -145,4 +150,30 @@ func setting[T any](t *testing.T, name string, otherwise T, parse func(string) (
 func TestCalm(t *testing.T) {
 	seed := setting(t, envSeed, 1, func(s string) (uint64, error) { return strconv.ParseUint(s, 10, 64) })
 	newStand(t, 1, false).play(t, Plan{Seed: seed, Duration: 15 * time.Second})
+}
+
+// Nodes and Redis are killed, paused, drained and restarted; the invariants hold.
+func TestChaos(t *testing.T) {
+	seed := setting(t, envSeed, uint64(time.Now().Unix()), func(s string) (uint64, error) { return strconv.ParseUint(s, 10, 64) })
+	left := setting(t, envDuration, roundLength, time.ParseDuration)
+	faults := setting(t, envFaults, AllFaults, parseFaults)
+	s := newStand(t, 3, true)
+	for ; left > 0 && !t.Failed(); left -= roundLength {
+		s.play(t, NewPlan(seed, min(left, roundLength), 3, faults))
+		seed++
+	}
+}
+
+// parseFaults reads a list of kinds; "none" is none.
+func parseFaults(text string) ([]string, error) {
+	if text == "none" {
+		return nil, nil
+	}
+	faults := strings.Split(text, ",")
+	for _, f := range faults {
+		if !slices.Contains(AllFaults, f) {
+			return nil, fmt.Errorf("unknown fault %q, there are %v", f, AllFaults)
+		}
+	}
+	return faults, nil
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/hermes-edge/hermes-edge/testing/e2e/wire"
 )
 
 const (
@@ -20,18 +22,19 @@ type Client struct {
 	name, user, token string
 	sessions          []string // of its user; the first is the one it mostly writes to
 	foreign           []string // sessions of others, which it must never see
-	polling           bool
-	nodes             []dialer
-	mild              bool // no probes of other users' sessions, no cut connections
+	kind              wire.Kind
+	roams             bool // each request of a polling client goes to another node
+	nodes             *balancer
 
 	rng     *rand.Rand
 	journal *Journal
 	know    *knowledge
 	calm    <-chan struct{}
 
-	sock    *socket
+	sock    *wire.Socket
+	node    string        // of sock
 	reading chan struct{} // closed when the reader of sock has ended
-	id      identity
+	id      wire.Identity
 	counter int
 }
 
@@ -46,7 +49,7 @@ func (c *Client) Run(ctx context.Context) {
 		c.work(ctx)
 	}
 	if c.sock != nil {
-		c.drop("end of the test", c.sock.transport.cut)
+		c.drop("end of the test", c.sock.Cut)
 	}
 }
 
@@ -82,20 +85,23 @@ func (c *Client) isCalm() bool {
 
 // connect opens a connection to some node and takes up the sessions.
 func (c *Client) connect(ctx context.Context) bool {
-	d := c.nodes[c.rng.IntN(len(c.nodes))]
-	d.polling = c.polling
-	s, err := open(ctx, d, c.token, c.id)
+	node := c.nodes.pick(c.rng)
+	d := wire.Dialer{Kind: c.kind, Node: func() string { return node.url }}
+	if c.roams {
+		node.name, d.Node = "*", c.nodes.next
+	}
+	s, err := wire.Open(ctx, d, c.token, c.id)
 	if err != nil {
-		c.journal.add(Entry{Node: d.node, What: EntryLost, Name: "no connection: " + err.Error()})
+		c.journal.add(Entry{Node: node.name, What: EntryLost, Name: "no connection: " + err.Error()})
 		return false
 	}
-	if !s.recovered {
+	if !s.Recovered {
 		c.know.lost()
 	}
-	c.sock, c.reading = s, make(chan struct{})
-	c.journal.add(Entry{Node: s.node, What: EntryConnected, Recovered: s.recovered})
-	go c.read(s, c.reading)
-	c.takeUp(s.recovered)
+	c.sock, c.node, c.reading = s, node.name, make(chan struct{})
+	c.journal.add(Entry{Node: c.node, What: EntryConnected, Recovered: s.Recovered})
+	go c.read(s, c.node, c.reading)
+	c.takeUp(s.Recovered)
 	return true
 }
 
@@ -115,22 +121,22 @@ func (c *Client) takeUp(recovered bool) {
 }
 
 // read is the connection's reader; it ends with the connection.
-func (c *Client) read(s *socket, done chan struct{}) {
+func (c *Client) read(s *wire.Socket, node string, done chan struct{}) {
 	defer close(done)
 	for {
-		r, err := s.next()
+		r, err := s.Next()
 		if err != nil {
-			c.journal.add(Entry{Node: s.node, What: EntryLost, Name: err.Error()})
-			s.transport.cut()
+			c.journal.add(Entry{Node: node, What: EntryLost, Name: err.Error()})
+			s.Cut()
 			return
 		}
 		var about struct {
 			SessionID string `json:"session_id"`
 		}
-		if err := json.Unmarshal(r.payload, &about); err != nil {
+		if err := json.Unmarshal(r.Payload, &about); err != nil {
 			about.SessionID = ""
 		}
-		c.journal.add(Entry{Node: s.node, What: EntryReceived, Name: r.name, Session: about.SessionID, Payload: r.payload})
+		c.journal.add(Entry{Node: node, What: EntryReceived, Name: r.Name, Session: about.SessionID, Payload: r.Payload})
 		c.know.learn(r)
 	}
 }
@@ -151,7 +157,7 @@ func (c *Client) work(ctx context.Context) {
 		timer.Stop()
 		select {
 		case <-c.reading:
-			c.id = c.sock.identity()
+			c.id = c.sock.Identity()
 			c.sock = nil
 			return
 		default:
@@ -170,6 +176,7 @@ func (c *Client) work(ctx context.Context) {
 // session.
 func (c *Client) sendAgain() {
 	for _, o := range c.know.unconfirmed(patience, func() bool { return c.chance(50) }) {
+		c.know.unanswered(o.message.QID)
 		c.resume(o.session)
 		c.send(o.session, o.message)
 	}
@@ -185,10 +192,10 @@ func (c *Client) sendAgain() {
 
 // drop ends the connection by end and waits for its reader.
 func (c *Client) drop(why string, end func()) {
-	c.journal.add(Entry{Node: c.sock.node, What: EntrySent, Name: why})
+	c.journal.add(Entry{Node: c.node, What: EntrySent, Name: why})
 	end()
 	<-c.reading
-	c.id = c.sock.identity()
+	c.id = c.sock.Identity()
 	c.sock = nil
 }
 
@@ -198,9 +205,9 @@ func (c *Client) emit(name, session string, fields map[string]any) {
 	if err != nil {
 		panic(fmt.Sprintf("chaos: %s does not marshal: %v", name, err))
 	}
-	c.journal.add(Entry{Node: c.sock.node, What: EntrySent, Name: name, Session: session, Payload: encoded})
-	if err := c.sock.emit(name, fields); err != nil {
-		c.sock.transport.cut() // the reader notices
+	c.journal.add(Entry{Node: c.node, What: EntrySent, Name: name, Session: session, Payload: encoded})
+	if err := c.sock.Emit(name, fields); err != nil {
+		c.sock.Cut() // the reader notices
 	}
 }
 

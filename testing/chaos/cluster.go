@@ -23,11 +23,10 @@ type Cluster struct {
 	clock clock
 	nodes []*e2e.Edge
 	names []string
+	ways  balancer
 	redis *redisserver.Server // nil: one node with the embedded store
 
 	faults []Fault
-	// unclean are ends of nodes that were asked to end.
-	unclean []string
 }
 
 // clusterConfig says what the nodes of a cluster serve.
@@ -61,6 +60,7 @@ func startCluster(t testing.TB, clock clock, config clusterConfig) *Cluster {
 			t.Fatal(err)
 		}
 		c.nodes, c.names = append(c.nodes, node), append(c.names, name)
+		c.ways.add(node.URL, name)
 		node.MustStart(t)
 		t.Cleanup(func() { c.endNode(i) })
 	}
@@ -73,7 +73,7 @@ func (c *Cluster) endNode(i int) {
 	if node.Running() {
 		_ = node.Resume() // it may be paused
 	}
-	if err := node.Stop(); err != nil && !slices.Contains(c.unclean, c.names[i]) {
+	if err := node.Stop(); err != nil {
 		c.t.Errorf("%s: %v", c.names[i], err)
 	}
 	for _, fault := range node.Faults() {
@@ -171,6 +171,7 @@ func (c *Cluster) hurtNode(i int, what string) {
 	if !node.Running() {
 		return
 	}
+	c.ways.up[i].Store(false)
 	var err error
 	switch what {
 	case FaultKill:
@@ -188,18 +189,20 @@ func (c *Cluster) hurtNode(i int, what string) {
 // healNode wakes a paused node and starts one that has ended or is about to.
 func (c *Cluster) healNode(i int) {
 	node := c.nodes[i]
+	defer c.ways.up[i].Store(true)
 	if node.Running() {
 		if err := node.Resume(); err != nil {
 			c.t.Errorf("%s: %v", c.names[i], err)
 		}
 	}
-	if node.Draining() || !node.Running() {
-		if err := node.Stop(); err != nil {
-			c.t.Errorf("%s did not end cleanly: %v", c.names[i], err)
-		}
-		if err := node.Launch(); err != nil {
-			c.t.Errorf("%s: %v", c.names[i], err)
-		}
+	if node.Running() && !node.Draining() {
+		return
+	}
+	if err := node.Stop(); err != nil {
+		c.t.Errorf("%s did not end cleanly: %v", c.names[i], err)
+	}
+	if err := node.Launch(); err != nil {
+		c.t.Errorf("%s: %v", c.names[i], err)
 	}
 }
 
@@ -218,13 +221,4 @@ func (c *Cluster) Heal() {
 			c.t.Errorf("%s does not get ready again: %v", c.names[i], err)
 		}
 	}
-}
-
-// dialers are the ways to the nodes.
-func (c *Cluster) dialers() []dialer {
-	all := make([]dialer, 0, len(c.nodes))
-	for i, node := range c.nodes {
-		all = append(all, dialer{node: c.names[i], url: node.URL})
-	}
-	return all
 }

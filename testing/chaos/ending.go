@@ -52,10 +52,11 @@ func (w *watcher) runOf(e Entry, p payload) (int, bool) {
 	return w.next, w.next < len(w.t.runs) || !w.following
 }
 
-// answerToRepeat finds the message that was sent again and had ended without any
-// text, if an ending that names nothing can only be the answer to that.
+// answerToRepeat finds the message that was sent again and had ended, if an ending
+// that names nothing can only be the answer to that: a run that has started ends
+// under its upstream id.
 func (w *watcher) answerToRepeat(e Entry) (int, bool) {
-	if w.following && w.active && w.next < len(w.t.runs) && w.couldBe(w.next, e) {
+	if w.following && w.active && !w.started && w.next < len(w.t.runs) && w.couldBe(w.next, e) {
 		return 0, false
 	}
 	for qid := range w.resent {

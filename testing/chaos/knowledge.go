@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/hermes-edge/hermes-edge/testing/e2e/wire"
 )
 
 // Fields of the payloads that the tests look at.
@@ -68,7 +70,12 @@ type outgoing struct {
 	known   bool // somebody has confirmed it
 	refused bool // told that it was not stored
 	givenUp bool
+	// unanswered counts how often it was sent again behind a snapshot, on a
+	// connection that stayed, without any answer.
+	unanswered int
 }
+
+const maxUnanswered = 3
 
 // knowledge is what a client has learnt of its sessions. The client's actor and
 // its reader use it.
@@ -88,22 +95,22 @@ func newKnowledge() *knowledge {
 	}
 }
 
-// learn takes an event in and returns whether the client should say something.
-func (k *knowledge) learn(r received) {
+// learn takes an event in.
+func (k *knowledge) learn(r wire.Event) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if r.name == "resumed" {
-		k.learnSnapshot(r.payload)
+	if r.Name == "resumed" {
+		k.learnSnapshot(r.Payload)
 		return
 	}
-	p := parsePayload(r.payload)
+	p := parsePayload(r.Payload)
 	switch {
-	case r.name == "run.failed" && p.QueueID != "":
+	case r.Name == "run.failed" && p.QueueID != "":
 		k.learnRefusal(p)
-	case isEnding(r.name, p):
+	case isEnding(r.Name, p):
 		k.working[p.SessionID] = false
 		k.confirm(qidOf(p.Output))
-	case r.name == "run.queued":
+	case r.Name == "run.queued":
 		k.queued[p.SessionID] = p.queueIDs()
 		for _, qid := range k.queued[p.SessionID] {
 			k.confirm(qid)
@@ -112,16 +119,16 @@ func (k *knowledge) learn(r received) {
 			k.working[p.SessionID] = true
 			k.confirm(p.Dequeued)
 		}
-	case r.name == "run.peer_user_message":
+	case r.Name == "run.peer_user_message":
 		k.working[p.SessionID] = true
 		if id, ok := p.Message.ID.(string); ok {
 			k.confirm(id)
 		}
-	case r.name == "run.started":
+	case r.Name == "run.started":
 		k.working[p.SessionID] = true
-	case r.name == "message.delta":
+	case r.Name == "message.delta":
 		k.confirm(qidOf(p.Delta))
-	case strings.HasPrefix(r.name, "tool."):
+	case strings.HasPrefix(r.Name, "tool."):
 		qid, _, _ := strings.Cut(p.Tool, "!")
 		k.confirm(qid)
 	}
@@ -169,11 +176,21 @@ func (k *knowledge) sending(session string, m Message) {
 	o.sends++
 }
 
+// unanswered notes that a message is sent again because nothing has come for long.
+func (k *knowledge) unanswered(qid string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.out[qid].unanswered++
+}
+
 // lost forgets what only holds for a connection that is not continued.
 func (k *knowledge) lost() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	clear(k.joined)
+	for _, o := range k.out {
+		o.unanswered = 0
+	}
 }
 
 func (k *knowledge) notJoined(sessions []string) []string {
@@ -193,6 +210,9 @@ func (k *knowledge) unconfirmed(after time.Duration, again func() bool) []outgoi
 		switch {
 		case o.known || o.givenUp:
 		case o.refused && !again():
+			o.givenUp = true
+		case o.unanswered >= maxUnanswered:
+			// Cancelled by another window while the first answer got lost.
 			o.givenUp = true
 		case o.refused || time.Since(o.sentAt) >= after:
 			due = append(due, *o)

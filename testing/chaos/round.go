@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/hermes-edge/hermes-edge/testing/e2e"
+	"github.com/hermes-edge/hermes-edge/testing/e2e/wire"
 )
 
 const (
@@ -31,6 +32,9 @@ var users = []e2e.User{
 	{Name: "carol", Token: "secret-of-carol-0123456789"},
 	{Name: "dave", Token: "secret-of-dave-0123456789"},
 }
+
+// kinds are the transports of a user's clients.
+var kinds = []wire.Kind{wire.WebSocket, wire.WebSocket, wire.WebSocket, wire.WebSocket, wire.Upgrade, wire.Polling}
 
 // round is one time of faults and the calm behind it.
 type round struct {
@@ -66,11 +70,10 @@ func (r *round) newClient(u e2e.User, n int, foreign []string) *Client {
 	if n%2 == 1 {
 		sessions = append(sessions, own[(n+1)%len(own)])
 	}
-	nodes := r.cluster.dialers()
 	rng := rand.New(rand.NewPCG(r.plan.Seed, uint64(len(r.clients))+100))
 	c := &Client{
-		name: name, user: u.Name, token: u.Token, sessions: sessions, foreign: foreign, nodes: nodes,
-		polling: n == clientsPerUser-1, rng: rng, calm: r.calm, know: newKnowledge(),
+		name: name, user: u.Name, token: u.Token, sessions: sessions, foreign: foreign, nodes: &r.cluster.ways,
+		kind: kinds[n%len(kinds)], rng: rng, calm: r.calm, know: newKnowledge(),
 		journal: &Journal{client: name, user: u.Name, clock: r.cluster.clock},
 	}
 	return c
@@ -129,7 +132,7 @@ func (r *round) busy(ctx context.Context, n int) []string {
 	if len(busy) > 0 {
 		return busy
 	}
-	nodes := r.cluster.dialers()
+	nodes := r.cluster.ways.nodes
 	for _, u := range users[:usersPerRound] {
 		snapshots, err := collect(ctx, nodes[n%len(nodes)], u.Token, r.sessions[u.Name])
 		if err != nil {
@@ -165,7 +168,7 @@ func (r *round) evidence(ctx context.Context) Evidence {
 		for _, session := range r.sessions[u.Name] {
 			ev.Owners[session] = u.Name
 		}
-		for _, node := range r.cluster.dialers() {
+		for _, node := range r.cluster.ways.nodes {
 			snapshots, err := collect(ctx, node, u.Token, r.sessions[u.Name])
 			if err != nil {
 				r.t.Errorf("final snapshots: %v", err)
