@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -86,6 +87,7 @@ func NewCore(key string, deps Deps) *Core {
 		turn: make(chan struct{}, 1), review: make(chan struct{}, 1),
 		notices: make(chan store.Notice, maxNotices),
 	}
+	c.watch.began, c.watch.metrics = time.Now(), deps.Metrics
 	c.life, c.end = context.WithCancel(context.Background())
 	c.exit.init()
 	c.sockets.init()

@@ -14,6 +14,7 @@ import (
 // Times and bounds of what nodes tell each other.
 const (
 	announceInterval = 5 * time.Second
+	announceCheck    = time.Second
 	announceTTL      = 15 * time.Second
 	resignTimeout    = time.Second
 	maxNotices       = 256 // that wait; they are hints, and more of them are dropped

@@ -29,7 +29,6 @@ func (c *Core) openShared(g *generation) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errSettings, err)
 	}
-	c.watch.metrics = c.deps.Metrics
 	st.OnNotice(c.noticed)
 	c.store, c.shared, c.sharedOptions = st, st, o
 	return nil

@@ -37,7 +37,7 @@ func (c *Core) ready() bool { return !c.exit.begun() && c.available() }
 // available reports whether the store is open and answers.
 func (c *Core) available() bool {
 	b := c.backend.Load()
-	return b != nil && (b.shared == nil || b.shared.Available())
+	return b != nil && (b.shared == nil || b.shared.Available() && !c.watch.refused())
 }
 
 // gatewayDown reports whether the last question to a gateway failed. It asks none.

@@ -19,11 +19,23 @@ const problemsInterval = time.Minute
 // latencyShare is the weight of one call in the mean that health shows.
 const latencyShare = 1.0 / 32
 
+// refusalPatience is how long a store may refuse everything before the core is not
+// ready: a server that loads its data, or knows no such password, does answer.
+const refusalPatience = 2 * time.Second
+
 // storeWatch is what a core knows of the store that it shares.
 type storeWatch struct {
-	metrics  *metrics.Metrics // set before the store is opened
-	latency  atomic.Int64     // mean of the last calls, in nanoseconds
+	began    time.Time
+	metrics  *metrics.Metrics
+	latency  atomic.Int64 // mean of the last calls, in nanoseconds
+	refusing atomic.Int64 // time from began to the first refusal since an answer; 0: it does not refuse
 	problems atomic.Pointer[[]string]
+}
+
+// refused reports whether the store has refused everything for a while.
+func (w *storeWatch) refused() bool {
+	since := w.refusing.Load()
+	return since != 0 && time.Since(w.began)-time.Duration(since) > refusalPatience
 }
 
 var _ redisstore.Observer = (*storeWatch)(nil)
@@ -38,7 +50,14 @@ func (c *Core) watchShared(b *backend) {
 		c.work.run(func() { c.every(interval, do) })
 	}
 	again(problemsInterval, func(ctx context.Context) { c.findProblems(ctx, b) })
-	again(announceInterval, func(ctx context.Context) { c.announce(ctx, b) })
+	var announced time.Time
+	again(announceCheck, func(ctx context.Context) {
+		// While the store refuses, this is what finds out that it does not any more.
+		if time.Since(announced) >= announceInterval || c.watch.refused() {
+			announced = time.Now()
+			c.announce(ctx, b)
+		}
+	})
 	again(tokenInterval, func(ctx context.Context) { c.refreshToken(ctx, b.shared) })
 	c.work.run(func() { c.attendNotices(b) })
 }
@@ -83,8 +102,15 @@ func (w *storeWatch) list() []string {
 // Call implements redisstore.Observer.
 func (w *storeWatch) Call(script string, took time.Duration, class string) {
 	w.metrics.RedisCall(script, took, class)
-	if class != redisstore.ClassNone {
+	switch class {
+	case redisstore.ClassUnavailable:
+		w.refusing.CompareAndSwap(0, max(1, int64(time.Since(w.began))))
 		return
+	case redisstore.ClassUnknown:
+		return
+	}
+	if w.refusing.Load() != 0 {
+		w.refusing.Store(0)
 	}
 	for {
 		mean := w.latency.Load()
