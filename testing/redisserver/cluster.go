@@ -19,16 +19,14 @@ func StartCluster(t testing.TB, n int) []*Server {
 	t.Helper()
 	nodes := make([]*Server, n)
 	for i := range nodes {
-		nodes[i] = Start(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "5000",
-			"--cluster-port", strconv.Itoa(FreePort(t)), "--cluster-require-full-coverage", "no")
+		nodes[i] = startNode(t)
 	}
 	for i, s := range nodes {
 		s.expect("OK", "CLUSTER", "ADDSLOTSRANGE", i*slots/n, (i+1)*slots/n-1)
 		s.expect("OK", "CLUSTER", "SET-CONFIG-EPOCH", i+1)
 	}
 	for _, s := range nodes[1:] {
-		host, port, _ := strings.Cut(s.Addr, ":")
-		nodes[0].expect("OK", "CLUSTER", "MEET", host, port, s.busPort())
+		nodes[0].meet(s)
 	}
 	deadline := time.Now().Add(startTimeout)
 	for _, s := range nodes {
@@ -40,6 +38,42 @@ func StartCluster(t testing.TB, n int) []*Server {
 		}
 	}
 	return nodes
+}
+
+// StartReplica adds a node to a cluster that follows one of its masters.
+func StartReplica(t testing.TB, nodes []*Server, of int) *Server {
+	t.Helper()
+	s := startNode(t)
+	nodes[0].meet(s)
+	id := nodes[of].Do("CLUSTER", "MYID")
+	deadline := time.Now().Add(startTimeout)
+	for !s.joined(len(nodes)) || !strings.Contains(s.Do("CLUSTER", "NODES"), id) || s.Do("CLUSTER", "REPLICATE", id) != "OK" {
+		if time.Now().After(deadline) {
+			t.Fatalf("the replica does not join: %s", s.Do("CLUSTER", "NODES"))
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	for _, n := range nodes {
+		for !strings.Contains(n.Do("CLUSTER", "NODES"), "slave "+id) {
+			if time.Now().After(deadline) {
+				t.Fatalf("the replica is not known: %s", n.Do("CLUSTER", "NODES"))
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
+	return s
+}
+
+func startNode(t testing.TB) *Server {
+	t.Helper()
+	return Start(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "5000",
+		"--cluster-port", strconv.Itoa(FreePort(t)), "--cluster-require-full-coverage", "no")
+}
+
+func (s *Server) meet(other *Server) {
+	s.t.Helper()
+	host, port, _ := strings.Cut(other.Addr, ":")
+	s.expect("OK", "CLUSTER", "MEET", host, port, other.busPort())
 }
 
 func (s *Server) joined(n int) bool {

@@ -144,6 +144,9 @@ func (b *breaker) probe() {
 		if err == nil || errors.As(err, &reply) {
 			break
 		}
+		if errors.Is(err, redis.ErrClosed) { // the node has left its cluster
+			return
+		}
 		wait = min(2*wait, probeLongest)
 	}
 	b.mu.Lock()

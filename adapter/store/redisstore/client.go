@@ -18,8 +18,9 @@ type shards struct {
 	cancel context.CancelFunc
 	probes probes
 
-	mu  sync.Mutex
-	all map[string]*breaker
+	mu      sync.Mutex
+	all     map[string]*breaker
+	masters map[string]bool // of a cluster, as last seen; nil: not seen yet
 }
 
 func newShards(o *Options, gens *generations) *shards {
@@ -70,7 +71,10 @@ func (s *shards) refuses(addr string) bool {
 func (s *shards) open() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, b := range s.all {
+	for addr, b := range s.all {
+		if s.masters != nil && !s.masters[addr] {
+			continue
+		}
 		b.mu.Lock()
 		open := b.open
 		b.mu.Unlock()
@@ -79,6 +83,14 @@ func (s *shards) open() bool {
 		}
 	}
 	return false
+}
+
+// serve notes who the masters of a cluster are. What does not answer beside them
+// does not matter.
+func (s *shards) serve(masters map[string]bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.masters = masters
 }
 
 func (s *shards) close() {

@@ -47,6 +47,9 @@ func TestSentinel(t *testing.T) {
 	master.Kill()
 	batch := deltas("s", "run-q", 1, 1)
 	eventually(t, "the successor answers", func() bool { return wrote(t, st, batch) })
+	if g := st.Generation(); g != 2 {
+		t.Fatalf("generation %d", g)
+	}
 	if h := headOf(t, st, "s"); h.Head.Offset != 2 {
 		t.Fatalf("the log is at %d", h.Head.Offset)
 	}

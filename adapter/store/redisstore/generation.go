@@ -18,6 +18,9 @@ import (
 // connection was made.
 const lookInterval = time.Second
 
+// maxServers bounds the places that are remembered.
+const maxServers = 1024
+
 // generations counts how often a server process has been replaced by one that may
 // lack acknowledged writes (contract 9.4): another process, or a replica that has
 // become a master. Each new connection asks before it is used.
@@ -54,6 +57,7 @@ type server struct {
 
 // process is what tells one server process from another.
 type process struct {
+	mode   string // redis_mode
 	run    string // run_id
 	former string // replication id before its last promotion; empty: there was none
 	master bool
@@ -70,6 +74,9 @@ func (g *generations) server(addr string) *server {
 	defer g.mu.Unlock()
 	s := g.servers[addr]
 	if s == nil {
+		if len(g.servers) >= maxServers { // nodes come and go
+			clear(g.servers)
+		}
 		s = &server{gens: g, addr: addr}
 		g.servers[addr] = s
 	}
@@ -77,15 +84,10 @@ func (g *generations) server(addr string) *server {
 }
 
 // seen notes that all masters of a cluster have been looked at.
-func (g *generations) seen(addrs map[string]bool) {
+func (g *generations) seen() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.complete = true
-	for addr := range g.servers {
-		if !addrs[addr] {
-			delete(g.servers, addr)
-		}
-	}
 }
 
 // bump begins a generation.
@@ -101,7 +103,6 @@ func (s *server) found(p process) {
 	g.mu.Lock()
 	was, known := s.is, s.known
 	s.is, s.known, s.lost = p, true, false
-	g.servers[s.addr] = s
 	late := !known && g.complete && p.master
 	g.mu.Unlock()
 	s.replica.Store(!p.master)
@@ -148,7 +149,9 @@ func (s *server) look(ctx context.Context, c redis.Cmdable) error {
 			text.WriteString(info.Val() + "\n")
 		}
 	}
-	s.found(parseProcess(text.String()))
+	if p := parseProcess(text.String()); p.mode != "sentinel" { // the library connects to those in the same way
+		s.found(p)
+	}
 	return nil
 }
 
@@ -158,6 +161,8 @@ func parseProcess(info string) process {
 	for line := range strings.Lines(info) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
 		switch name {
+		case "redis_mode":
+			p.mode = value
 		case "run_id":
 			p.run = value
 		case "role":
@@ -254,8 +259,8 @@ type watchedSocket struct {
 // SyscallConn implements syscall.Conn.
 func (c *watchedSocket) SyscallConn() (syscall.RawConn, error) { return c.raw.SyscallConn() }
 
-// watchGenerations looks at the serving processes once a second, as long as they
-// answer.
+// watchGenerations looks at the serving processes once a second. One that does not
+// answer is left to its breaker.
 func (st *Store) watchGenerations(ctx context.Context) {
 	tick := time.NewTicker(lookInterval)
 	defer tick.Stop()
@@ -265,10 +270,7 @@ func (st *Store) watchGenerations(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if !st.Available() {
-			continue
-		}
-		if err := st.lookAround(ctx); err != nil && ctx.Err() == nil {
+		if err := st.lookAround(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, errOpen) {
 			st.opts.Logger.Debug("look at the serving processes", zap.Error(err))
 		}
 	}
@@ -300,8 +302,11 @@ func (st *Store) lookAround(ctx context.Context) error {
 		}
 		return s.look(ctx, c)
 	})
+	if len(seen) > 0 {
+		l.shards.serve(seen)
+	}
 	if err == nil {
-		st.generations.seen(seen)
+		st.generations.seen()
 	}
 	return err
 }
