@@ -36,6 +36,7 @@ type trackedRoom struct {
 	confirmed   store.Position // the client has certainly received it
 	base        store.Position // confirmed, and acknowledged by the store
 	shown       string
+	ahead       bool // was shown what the log does not have yet
 }
 
 // pidPrefix returns the mark of a pid in its offset tokens. It stops a client
@@ -80,7 +81,7 @@ func (t *track) move(r engine.Room) moved {
 	room := &t.rooms[i]
 	m.at, m.before = i, *room
 	t.hot = i
-	room.last = r.Position
+	room.last, room.ahead = r.Position, r.Volatile
 	if room.shown != r.ShownRun {
 		room.shown = r.ShownRun
 		m.record = true
@@ -162,7 +163,8 @@ func (t *track) record() []store.ConnRoom {
 }
 
 // token returns the offset of the packet being built: every room that moved
-// since the acknowledged base, or "-" where those are too many to name.
+// since the acknowledged base, or "-" where those are too many to name or a room
+// has been shown more than its position says.
 func (t *track) token() string {
 	if t.prefix == "" {
 		return ""
@@ -173,10 +175,10 @@ func (t *track) token() string {
 	named := 0
 	for i := range t.rooms {
 		r := &t.rooms[i]
-		if r.last == r.base {
+		if r.last == r.base && !r.ahead {
 			continue
 		}
-		if named++; named > maxTokenRooms {
+		if named++; named > maxTokenRooms || r.ahead {
 			return t.prefix + ".-"
 		}
 		out = append(out, sep)

@@ -223,3 +223,36 @@ func FuzzParseToken(f *testing.F) {
 		}
 	})
 }
+
+// Contract 6 and 9.2: a client that was shown what the log may never have is not
+// continued from a position, until an event of the log has come behind it.
+func TestTokenOfVolatileEvents(t *testing.T) {
+	tr, pid := newTrack()
+	tr.move(room("a", 1))
+	tr.move(room("b", 5))
+	record := tr.record()
+	tr.saved(record)
+	tr.ping()
+	tr.pong()
+	tr.saved(tr.record())
+
+	ahead := room("a", 1)
+	ahead.Volatile = true
+	tr.move(ahead)
+	if got := places(t, tr, pid, tr.token(), record); got != "a@0 b@0" {
+		t.Errorf("token of a volatile event: %s", got)
+	}
+	tr.move(room("b", 6))
+	if got := places(t, tr, pid, tr.token(), record); got != "a@0 b@0" {
+		t.Errorf("token of another room behind it: %s", got)
+	}
+	undo := tr.move(room("a", 2))
+	tr.restoreFrom(undo)
+	if got := places(t, tr, pid, tr.token(), record); got != "a@0 b@0" {
+		t.Errorf("token behind an event that was not queued: %s", got)
+	}
+	tr.move(room("a", 2))
+	if got := places(t, tr, pid, tr.token(), record); got != "a@2 b@6" {
+		t.Errorf("token behind an event of the log: %s", got)
+	}
+}

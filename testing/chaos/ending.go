@@ -59,12 +59,17 @@ func (w *watcher) answerToRepeat(e Entry) (int, bool) {
 	if w.following && w.active && !w.started && w.next < len(w.t.runs) && w.couldBe(w.next, e) {
 		return 0, false
 	}
-	for qid := range w.resent {
-		if run, ok := w.t.index[qid]; ok && (run < w.next || !w.following) && w.couldBe(run, e) {
-			return run, true
+	found := -1
+	for qid, again := range w.resent {
+		run, ok := w.t.index[qid]
+		if !ok || run >= w.next && w.following || !w.couldBe(run, e) {
+			continue
+		}
+		if found < 0 || w.endings[run] <= again {
+			found = run
 		}
 	}
-	return 0, false
+	return found, found >= 0
 }
 
 // couldBe says whether an ending without any text fits a run.
