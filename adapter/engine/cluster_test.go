@@ -3,7 +3,6 @@ package engine_test
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,7 +20,6 @@ import (
 type cluster struct {
 	t     *testing.T
 	st    *memory.Store
-	gen   atomic.Uint64
 	nodes []*node
 	n     int
 }
@@ -41,8 +39,7 @@ type node struct {
 func inCluster(t *testing.T, n int, test func(t *testing.T, c *cluster, nodes []*node)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		c := &cluster{t: t, st: memory.New(memory.Options{})}
-		c.gen.Store(1)
+		c := &cluster{t: t, st: memory.New(memory.Options{FallsBack: true})}
 		for range n {
 			c.start(nil)
 		}
@@ -55,7 +52,7 @@ func inCluster(t *testing.T, n int, test func(t *testing.T, c *cluster, nodes []
 func (c *cluster) start(change func(*engine.Config, *node)) *node {
 	c.t.Helper()
 	n := &node{
-		cluster: c, name: fmt.Sprintf("n%d", len(c.nodes)+1), weather: newWeather(c.st, &c.gen),
+		cluster: c, name: fmt.Sprintf("n%d", len(c.nodes)+1), weather: newWeather(c.st),
 		x: &script{calls: make(chan *call)}, gauges: &gauges{},
 	}
 	cfg := engine.Config{
@@ -110,6 +107,26 @@ func (c *cluster) head(sid string) *store.Session {
 		c.t.Fatal(err)
 	}
 	return &heads[0]
+}
+
+// fallBack puts another server process in the place of the store's, with what there
+// was at a mark. Meanwhile it is away for everybody, for a while.
+func (c *cluster) fallBack(m *memory.Mark, outage time.Duration) {
+	for _, n := range c.nodes {
+		n.weather.set(down)
+	}
+	time.Sleep(outage)
+	synctest.Wait()
+	c.st.FallBack(m)
+	for _, n := range c.nodes {
+		n.weather.set(clear)
+	}
+}
+
+// mark remembers the store as it is.
+func (c *cluster) mark() *memory.Mark {
+	synctest.Wait()
+	return c.st.Mark()
 }
 
 // endings counts what ends a run.

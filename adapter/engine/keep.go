@@ -35,9 +35,14 @@ func (r *runner) remember(rows []store.NewRow, p store.Patch) {
 	r.memory.rows = append(r.memory.rows, rows...)
 	r.memory.bytes += size
 	if total := r.e.keptBytes.Add(int64(size)); r.memory.bytes > keptOfRun || total > keptOfNode {
-		r.forget()
-		r.memory.over = true
+		r.outgrow()
 	}
+}
+
+// outgrow gives up the rows: the run cannot be brought back any more.
+func (r *runner) outgrow() {
+	r.e.keptBytes.Add(int64(-r.memory.bytes))
+	r.memory = memory{patch: r.memory.patch, over: true}
 }
 
 // recall fetches what was stored of a run that another process has begun. What
@@ -60,8 +65,7 @@ func (r *runner) recall(rec store.RunRecord) {
 		}
 	}
 	if err != nil || int64(len(r.memory.rows)) != rec.Rows {
-		r.forget()
-		r.memory.over = true
+		r.outgrow()
 	}
 }
 

@@ -161,14 +161,10 @@ func (s *session) deliver(en *store.Entry) {
 
 // note acts on what an entry says to this node itself.
 func (s *session) note(en *store.Entry) {
-	switch {
-	case en.Kind == store.KindAbort && s.runner != nil:
+	if en.Kind == store.KindAbort && s.runner != nil {
 		s.runner.abort(en.Run)
-	case en.Kind == store.KindGap:
-		// Nobody can read across it; a snapshot shows what is behind.
-		s.abandonAll()
 	}
-	if live := en.Run != "" && en.Kind != store.KindEnd; live != s.live.Load() && en.Run != "" {
+	if live := en.Kind != store.KindEnd; en.Run != "" && live != s.live.Load() {
 		s.live.Store(live)
 	}
 }

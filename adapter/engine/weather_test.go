@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hermes-edge/hermes-edge/adapter/store"
@@ -30,7 +29,6 @@ const (
 // Several nodes may have a way of their own to one store.
 type weather struct {
 	store.Store
-	gen *atomic.Uint64 // shared by the nodes
 
 	mu      sync.Mutex
 	sky     sky
@@ -38,7 +36,7 @@ type weather struct {
 	muted   bool
 }
 
-func newWeather(st store.Store, gen *atomic.Uint64) *weather { return &weather{Store: st, gen: gen} }
+func newWeather(st store.Store) *weather { return &weather{Store: st} }
 
 func (w *weather) set(s sky) { w.mu.Lock(); defer w.mu.Unlock(); w.sky, w.appends = s, s }
 
@@ -86,7 +84,7 @@ type nothing struct{}
 
 func none(err error) (nothing, error) { return nothing{}, err }
 
-func (w *weather) Generation() uint64 { return w.gen.Load() }
+func (w *weather) Generation() uint64 { return w.Store.(store.Recovery).Generation() }
 
 func (w *weather) Reinstate(ctx context.Context, a store.ReinstateArgs) (store.ReinstateResult, error) {
 	return through(ctx, w, func(ctx context.Context) (store.ReinstateResult, error) {
