@@ -165,6 +165,39 @@ func (c *Client) Next() Event {
 	return Event{}
 }
 
+// TryNext returns the next event; false if the connection has ended or the time is
+// over.
+func (c *Client) TryNext(deadline <-chan time.Time) (Event, bool) {
+	select {
+	case event := <-c.events:
+		return event, true
+	default:
+	}
+	select {
+	case event := <-c.events:
+		return event, true
+	case <-c.closed:
+		select {
+		case event := <-c.events:
+			return event, true
+		default:
+			return Event{}, false
+		}
+	case <-deadline:
+		return Event{}, false
+	}
+}
+
+// Ended reports whether the connection has ended and all its events were returned.
+func (c *Client) Ended() bool {
+	select {
+	case <-c.closed:
+		return len(c.events) == 0
+	default:
+		return false
+	}
+}
+
 // Rest returns the events that have come and were not looked at, without waiting.
 func (c *Client) Rest() []Event {
 	var all []Event
