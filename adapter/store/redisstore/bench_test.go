@@ -175,3 +175,47 @@ func BenchmarkSessions(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkWatchers reads single new entries of many sessions at once, as nodes do
+// that watch them.
+func BenchmarkWatchers(b *testing.B) {
+	for _, unpiped := range []bool{true, false} {
+		b.Run(fmt.Sprintf("piped=%v", !unpiped), func(b *testing.B) {
+			const sessions = 200
+			server := redisserver.Start(b)
+			st := open(b, Options{Addrs: []string{server.Addr}, Timeout: 10 * time.Second, unpiped: unpiped})
+			starts := make([]store.SubmitResult, sessions)
+			for i := range starts {
+				sid := fmt.Sprintf("s-%06d", i)
+				res, err := st.Submit(b.Context(), offer(sid, "q"))
+				if err != nil {
+					b.Fatal(err)
+				}
+				if _, err := st.Append(b.Context(), deltas(sid, "run-q", 1, 1)); err != nil {
+					b.Fatal(err)
+				}
+				starts[i] = res
+			}
+			var left atomic.Int64
+			var work sync.WaitGroup
+			left.Store(int64(b.N))
+			b.ResetTimer()
+			used := cpu()
+			for i := range starts {
+				work.Go(func() {
+					for left.Add(-1) >= 0 {
+						read, err := st.ReadLog(context.Background(), fmt.Sprintf("s-%06d", i), starts[i].Incarnation, starts[i].Last, 0)
+						if err != nil || len(read.Entries) != 1 {
+							b.Errorf("%d entries, %v", len(read.Entries), err)
+							return
+						}
+					}
+				})
+			}
+			work.Wait()
+			b.StopTimer()
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "reads/s")
+			b.ReportMetric(float64((cpu()-used).Microseconds())/float64(b.N), "client-us/op")
+		})
+	}
+}

@@ -32,6 +32,8 @@ func mapError(ctx context.Context, err error) error {
 	}
 	var reply redis.Error
 	switch {
+	case errors.Is(err, store.ErrUnavailable):
+		return err
 	case errors.As(err, &reply):
 		return mapReply(reply)
 	case errors.Is(err, errOpen), errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted), isDial(err):

@@ -24,17 +24,21 @@ const (
 
 var errCrowded = fmt.Errorf("%w: too many calls wait for redis", store.ErrUnavailable)
 
+// way is what calls have in common that share pipelines: a shard, and what they
+// are, so that writes do not wait behind what others read.
+type way struct{ addr, lane string }
+
 // lanes are the ways to the shards of a deployment.
 type lanes struct {
 	link *link
 	work sync.WaitGroup
 
 	mu     sync.RWMutex
-	all    map[string]*lane
+	all    map[way]*lane
 	closed bool
 }
 
-func newLanes(l *link) *lanes { return &lanes{link: l, all: make(map[string]*lane)} }
+func newLanes(l *link) *lanes { return &lanes{link: l, all: make(map[way]*lane)} }
 
 func (ls *lanes) wait() {
 	ls.mu.Lock()
@@ -70,7 +74,7 @@ type job struct {
 
 // lane returns the one of a key's shard. In a cluster that is told by the slots as
 // they were last seen; the client redirects what has moved.
-func (ls *lanes) lane(ctx context.Context, key string) *lane {
+func (ls *lanes) lane(ctx context.Context, s *script, key string) *lane {
 	addr := ""
 	if c, ok := ls.link.client.(*redis.ClusterClient); ok {
 		if master, err := c.MasterForKey(ctx, key); err == nil {
@@ -79,20 +83,21 @@ func (ls *lanes) lane(ctx context.Context, key string) *lane {
 	} else {
 		addr = ls.link.shards.place()
 	}
+	to := way{addr, s.lane}
 	ls.mu.RLock()
-	l := ls.all[addr]
+	l := ls.all[to]
 	ls.mu.RUnlock()
 	if l != nil {
 		return l
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if l = ls.all[addr]; l == nil {
+	if l = ls.all[to]; l == nil {
 		if len(ls.all) >= maxLanes { // nodes come and go; calls under way end as they would have
 			clear(ls.all)
 		}
 		l = &lane{lanes: ls, addr: addr}
-		ls.all[addr] = l
+		ls.all[to] = l
 	}
 	return l
 }
@@ -100,7 +105,7 @@ func (ls *lanes) lane(ctx context.Context, key string) *lane {
 // run sends a call and waits for its answer, or until ctx ends: then it is either
 // not sent any more or its answer is not waited for.
 func (ls *lanes) run(ctx context.Context, s *script, keys []string, args []any) ([]any, error) {
-	l := ls.lane(ctx, keys[0])
+	l := ls.lane(ctx, s, keys[0])
 	j, err := l.enter(s, keys, args)
 	if err != nil {
 		return nil, err

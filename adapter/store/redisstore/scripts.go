@@ -25,11 +25,15 @@ const layoutVersion = 1
 // script is one composed Lua script and the names of the keys it touches, in the
 // order of its KEYS. Keys "*" stand for any number of keys of the caller's.
 type script struct {
-	name  string
-	keys  []string
-	alone bool // its answer may be long, so no other call waits behind it
+	name string
+	keys []string
+	lane string // with whose calls it shares pipelines
 	*redis.Script
 }
+
+// laneNone is the lane of scripts whose answers may be long: nobody waits behind
+// them.
+const laneNone = "none"
 
 // load composes all scripts. Limits are constants of them.
 func load(o *Options) (map[string]*script, error) {
@@ -74,7 +78,7 @@ func compose(name string, o *Options) (*script, error) {
 		b.WriteString(bare(string(text)))
 	}
 	b.WriteString(bare(string(body)))
-	return &script{name: name, keys: keys, alone: directive(string(body), "alone") != nil, Script: redis.NewScript(replacer(names).Replace(b.String()))}, nil
+	return &script{name: name, keys: keys, lane: strings.Join(directive(string(body), "lane"), ""), Script: redis.NewScript(replacer(names).Replace(b.String()))}, nil
 }
 
 // directive returns the words of a line of the header, e.g. "-- keys: h t".

@@ -155,7 +155,7 @@ func (st *Store) answer(ctx context.Context, began time.Time, s *script, keys []
 	switch {
 	case waits:
 		v, confirmed, err = l.runDurably(ctx, s, keys, args)
-	case s.alone || l.opts.unpiped:
+	case s.lane == laneNone || l.opts.unpiped:
 		l.opts.Observer.Pipeline(1)
 		v, err = s.Run(ctx, l.client, keys, args...).Slice()
 	default:
@@ -187,6 +187,10 @@ const pipelineBatch = 64
 // error for each.
 func (st *Store) pipeline(ctx context.Context, name string, keys [][]string) ([]*reply, []error) {
 	replies, errs := make([]*reply, len(keys)), make([]error, len(keys))
+	if len(keys) == 1 {
+		replies[0], errs[0] = st.call(ctx, name, keys[0])
+		return replies, errs
+	}
 	if err := st.leave(ctx); err != nil {
 		for i := range errs {
 			errs[i] = err

@@ -170,6 +170,8 @@ func TestMapError(t *testing.T) {
 		{dial, store.ErrUnavailable},
 		{fmt.Errorf("wrapped: %w", dial), store.ErrUnavailable},
 		{errOpen, store.ErrUnavailable},
+		{errCrowded, store.ErrUnavailable},
+		{errClosed, store.ErrUnavailable},
 		{redis.ErrPoolTimeout, store.ErrUnavailable},
 		{redis.ErrClosed, store.ErrUnavailable},
 		{context.DeadlineExceeded, store.ErrUnknown},

@@ -1,4 +1,5 @@
 -- The root of a session.
+-- lane: reads
 -- keys: h l
 local token = call('HGET', key.h, 'tok')
 local alive = token and token ~= '' and call('GET', key.l) == token

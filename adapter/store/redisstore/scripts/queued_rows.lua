@@ -1,5 +1,5 @@
 -- User rows of items, from the queue, else from the transcript.
--- alone: yes
+-- lane: none
 -- keys: h t i d
 -- args: qids
 -- include: root

@@ -1,5 +1,5 @@
 -- Entries after a position, which must be one of this log.
--- alone: yes
+-- lane: reads
 -- keys: h e
 -- args: incarnation, offset, stamp, limit
 local ep, o, z, limit = arg(), int(), arg(), int()

@@ -1,5 +1,5 @@
 -- A page of the transcript, newest first, cut by count and bytes.
--- alone: yes
+-- lane: none
 -- keys: h t
 -- args: generation, before (0: newest), limit, bytes
 -- include: root

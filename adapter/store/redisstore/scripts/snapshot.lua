@@ -1,5 +1,5 @@
 -- One view of a session, rows left out.
--- alone: yes
+-- lane: none
 -- keys: h e q i k l
 -- include: root log ledger queue run
 local view = {'ok', now, alive() and 1 or 0, record, '', {}, {}}

@@ -1,5 +1,5 @@
 -- Claims a busy session whose owner's lease has ended.
--- alone: yes
+-- lane: none
 -- keys: h t e q i d dx k l n a z
 -- args: channel, stamp, token, node, ttl, 1 if limited to classes, executor classes
 -- include: root log rows ledger queue run
