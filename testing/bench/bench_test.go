@@ -224,6 +224,9 @@ func TestVerdicts(t *testing.T) {
 		{budget{absolute: 60_000, atLeast: true}, 70_000, math.NaN(), "ok", ">= 60000"},
 		{budget{ratio: 2, atLeast: true}, 1, 1.5, "MISSED", ">= 2.00x"},
 		{budget{ratio: 2, atLeast: true}, 1, math.NaN(), "MISSED", ">= 2.00x"},
+		{budget{none: true}, 0, math.NaN(), "ok", "0"},
+		{budget{none: true}, 1, math.NaN(), "MISSED", "0"},
+		{budget{none: true}, math.NaN(), math.NaN(), "MISSED", "0"},
 	} {
 		if got := c.budget.verdict(c.value, c.ratio); got != c.want {
 			t.Errorf("%+v: %q", c, got)
@@ -265,12 +268,13 @@ func TestTable(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	o := options{only: "b3,burst", rounds: 3, short: true, idle: 10}
+	o := options{only: "b3,burst", rounds: 3, short: true, idle: 10, storm: 5}
 	only, s, err := o.check()
-	if err != nil || !slices.Equal(only, []string{"b3", "burst"}) || o.rounds != 1 || s.idleConnections != 10 {
+	if err != nil || !slices.Equal(only, []string{"b3", "burst"}) || o.rounds != 1 || s.idleConnections != 10 ||
+		s.stormClients != 5 || s.stormSessions != 5 {
 		t.Errorf("%v %+v %+v %v", only, s, o, err)
 	}
-	for _, wrong := range []options{{only: "b2", rounds: 1}, {only: "b1"}, {only: "b1", rounds: 1, idle: 1 << 30}} {
+	for _, wrong := range []options{{only: "b2", rounds: 1}, {only: "b1"}, {only: "b1", rounds: 1, idle: 1 << 30}, {only: "b7", rounds: 1, storm: 1 << 30}} {
 		if _, _, err := wrong.check(); err == nil {
 			t.Errorf("%+v was accepted", wrong)
 		}
@@ -278,6 +282,28 @@ func TestOptions(t *testing.T) {
 	for _, s := range suite(new(binaries), fullSizes, []string{"b4", "burst"}) {
 		if s.id != "b4" && s.id != "burst" {
 			t.Errorf("scenario %s was not asked for", s.id)
+		}
+	}
+}
+
+// TestRowsHaveTheirSides finds rows that could never show a figure.
+func TestRowsHaveTheirSides(t *testing.T) {
+	seen := make(map[string]bool)
+	for _, s := range suite(new(binaries), fullSizes, allIDs) {
+		seen[s.id] = true
+		names := make(map[string]bool)
+		for _, side := range s.sides {
+			names[side.name] = true
+		}
+		for _, r := range s.rows {
+			if !names[r.ours] || r.peer != "" && !names[r.peer] {
+				t.Errorf("%s %s: no side %q or %q for %s", s.id, s.title, r.ours, r.peer, r.label)
+			}
+		}
+	}
+	for _, id := range allIDs {
+		if !seen[id] {
+			t.Errorf("-only %s runs nothing", id)
 		}
 	}
 }

@@ -62,14 +62,20 @@ func (c chatClient) event() (event, packet []byte, err error) {
 	if packet, err = c.next(); err != nil {
 		return nil, nil, err
 	}
+	event, err = c.name(packet)
+	return event, packet, err
+}
+
+// name returns the event that a packet carries and lets it be seen.
+func (c chatClient) name(packet []byte) ([]byte, error) {
 	event, found := quoted(packet, chatEvent)
 	if !found {
-		return nil, nil, fmt.Errorf("unexpected packet %.200q", packet)
+		return nil, fmt.Errorf("unexpected packet %.200q", packet)
 	}
 	if c.seen != nil {
-		err = c.seen(event, packet)
+		return event, c.seen(event, packet)
 	}
-	return event, packet, err
+	return event, nil
 }
 
 func (c chatClient) finish(d *deltaReader) error {
@@ -78,21 +84,27 @@ func (c chatClient) finish(d *deltaReader) error {
 		if err != nil {
 			return err
 		}
-		switch string(event) {
-		case "message.delta":
-			text, found := quoted(packet, `"delta":"`)
-			if !found {
-				return fmt.Errorf("delta without a text: %.200q", packet)
-			}
-			if err := d.take(text); err != nil {
-				return err
-			}
-		case "run.completed":
-			return nil
-		case "run.failed":
-			return fmt.Errorf("run failed: %.400q", packet)
+		if over, err := apply(event, packet, d); over || err != nil {
+			return err
 		}
 	}
+}
+
+// apply takes an event of a run and reports whether it is the last one.
+func apply(event, packet []byte, d *deltaReader) (over bool, err error) {
+	switch string(event) {
+	case "message.delta":
+		text, found := quoted(packet, `"delta":"`)
+		if !found {
+			return false, fmt.Errorf("delta without a text: %.200q", packet)
+		}
+		return false, d.take(text)
+	case "run.completed":
+		return true, nil
+	case "run.failed":
+		return false, fmt.Errorf("run failed: %.400q", packet)
+	}
+	return false, nil
 }
 
 // offsetOf is the last argument of an event with connection state recovery: where

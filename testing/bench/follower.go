@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -12,7 +14,7 @@ func (f *follower) join(addr string) error {
 		return err
 	}
 	f.chat = chatClient{wire: w, seen: f.remember}
-	welcome, err := w.connect(chatNamespace, `{}`)
+	welcome, err := w.welcome(chatNamespace)
 	if err != nil {
 		return err
 	}
@@ -33,7 +35,7 @@ func (f *follower) watch() error {
 		return err
 	}
 	if f.offset == "" {
-		return fmt.Errorf("events carry no offset")
+		return errors.New("events carry no offset")
 	}
 	return nil
 }
@@ -48,41 +50,66 @@ func (f *follower) remember(_, packet []byte) error {
 
 // comeBack connects again with the position and reads what was missed.
 func (f *follower) comeBack(s *storm, gate chan struct{}, joined func()) error {
+	d := &deltaReader{total: &s.got.deltas, events: &s.got.events, delays: &s.got.delays, faults: &s.faults}
 	gate <- struct{}{}
-	err := f.rejoin(s.addr)
+	over, err := f.rejoin(s.addr, d)
 	<-gate
 	if err != nil {
 		return err
 	}
 	joined()
 	s.joined.Add(1)
-	d := &deltaReader{total: &s.got.deltas, events: &s.got.events, delays: &s.got.delays, faults: &s.faults}
-	if err := f.chat.finish(d); err != nil {
+	if !over {
+		err = f.chat.finish(d)
+	}
+	if err != nil {
 		return fmt.Errorf("%s after %d deltas: %w", f.session, d.count, err)
 	}
 	return d.complete(s.load.missed)
 }
 
-func (f *follower) rejoin(addr string) error {
+// rejoin connects with the position and reads up to the reply: Node's socket.io
+// sends what was missed before it. over says that it was all.
+func (f *follower) rejoin(addr string, d *deltaReader) (over bool, err error) {
 	w, err := dialWire(addr, idleBuffer)
 	if err != nil {
-		return err
+		return false, err
 	}
 	f.chat = chatClient{wire: w, seen: noSnapshot}
-	welcome, err := w.connect(chatNamespace, fmt.Sprintf(`{"pid":%q,"offset":%q}`, f.pid, f.offset))
-	if err != nil {
-		return err
+	if err := w.SetDeadline(time.Now().Add(stormLimit)); err != nil {
+		return false, err
 	}
-	if pid, _ := quoted(welcome, `"pid":"`); string(pid) != f.pid {
-		return errNotRecovered
+	prefix := connectPrefix(chatNamespace)
+	if err := w.send(fmt.Appendf(nil, prefix+`{"pid":%q,"offset":%q}`, f.pid, f.offset)); err != nil {
+		return false, err
 	}
-	return w.SetDeadline(time.Now().Add(stormLimit))
+	for {
+		packet, err := w.next()
+		if err != nil {
+			return over, err
+		}
+		if welcome, joined := bytes.CutPrefix(packet, []byte(prefix)); joined {
+			if pid, _ := quoted(welcome, `"pid":"`); string(pid) != f.pid {
+				return over, errForgotten
+			}
+			return over, nil
+		}
+		event, err := f.chat.name(packet)
+		if err != nil {
+			return over, err
+		}
+		last, err := apply(event, packet, d)
+		if err != nil {
+			return over, err
+		}
+		over = over || last
+	}
 }
 
 // noSnapshot refuses a snapshot in place of what was missed.
 func noSnapshot(event, _ []byte) error {
 	if string(event) == "resumed" {
-		return errNotRecovered
+		return errSnapshot
 	}
 	return nil
 }

@@ -43,7 +43,8 @@ const (
 	caughtUp      = "caught-up"      // s until the last client has everything
 	caughtUpHalf  = "caught-up-half" // s until half of them have
 	missedPer     = "missed"         // deltas that each client has missed
-	notRecovered  = "not-recovered"  // clients that were not continued where they stood
+	forgotten     = "forgotten"      // clients that the server did not know any more
+	snapshots     = "snapshots"      // clients that got a snapshot in place of what they missed
 	failures      = "failures"       // clients whose connection broke
 	peakTotal     = "peak-total"     // MB of the whole process
 	lostDeltas    = "lost"           // deltas that a client never got

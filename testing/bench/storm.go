@@ -17,9 +17,11 @@ const (
 	knownDeltas   = 5 // of the run that the clients see before they are cut off
 )
 
-// errNotRecovered is a client that has to begin anew: with a snapshot, or as a
-// stranger.
-var errNotRecovered = errors.New("connection not recovered")
+// What a client may get in place of the continuation of its connection.
+var (
+	errForgotten = errors.New("the server does not know the connection")
+	errSnapshot  = errors.New("a snapshot came in place of what was missed")
+)
 
 // stormLoad is B7: clients that follow sessions lose their connections all at
 // once, miss a run, and come back all at once with the position that they have.
@@ -60,12 +62,13 @@ type storm struct {
 	followers []*follower
 	senders   []chatClient // one a session
 
-	got          received
-	faults       faults
-	joined       atomic.Int64
-	notRecovered atomic.Int64
-	failed       atomic.Int64
-	cause        atomic.Pointer[error] // of the last failure
+	got       received
+	faults    faults
+	joined    atomic.Int64
+	forgotten atomic.Int64
+	snapshots atomic.Int64
+	failed    atomic.Int64
+	cause     atomic.Pointer[error] // of the last failure
 }
 
 // follower is a client between two connections.
@@ -178,7 +181,8 @@ func (s *storm) come(ctx context.Context, t *target, m measurement) error {
 	m[connectRate] = float64(s.joined.Load()) / time.Duration(all.Load()).Seconds()
 	m[lostDeltas] = float64(s.faults.lost.Load())
 	m[doubledDeltas] = float64(s.faults.doubled.Load())
-	m[notRecovered] = float64(s.notRecovered.Load())
+	m[forgotten] = float64(s.forgotten.Load())
+	m[snapshots] = float64(s.snapshots.Load())
 	m[failures] = float64(s.failed.Load())
 	if cause := s.cause.Load(); cause != nil {
 		fmt.Fprintf(t.progress, "one of %d clients that failed: %v\n", s.failed.Load(), *cause)
@@ -191,8 +195,10 @@ func (s *storm) note(err error) bool {
 	switch {
 	case err == nil:
 		return true
-	case errors.Is(err, errNotRecovered):
-		s.notRecovered.Add(1)
+	case errors.Is(err, errForgotten):
+		s.forgotten.Add(1)
+	case errors.Is(err, errSnapshot):
+		s.snapshots.Add(1)
 	default:
 		s.cause.Store(&err)
 		s.failed.Add(1)

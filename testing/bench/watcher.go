@@ -21,6 +21,7 @@ type watcher struct {
 	chat       chatClient
 	reconnects int
 	volatile   int       // events that were shown before the store had them
+	position   string    // of the latest one
 	waiting    bool      // the latest one was such
 	durable    time.Time // of the first event in the store after the last such
 	over       bool      // a snapshot showed that the run has ended
@@ -82,17 +83,22 @@ func (w *watcher) see(event, packet []byte) error {
 	return nil
 }
 
-// place looks at the position that an event brings: "-" in place of positions
-// says that the store does not have the event yet.
+// place looks at the position that a delta brings. "-" in place of positions says
+// that the store does not have the delta yet, and so does a position that the
+// delta before it had already.
 func (w *watcher) place(offset []byte) {
+	if len(offset) == 0 {
+		return
+	}
 	switch {
-	case bytes.HasSuffix(offset, []byte(".-")):
+	case bytes.HasSuffix(offset, []byte(".-")) || string(offset) == w.position:
 		w.volatile++
 		w.waiting = true
-	case w.waiting && len(offset) > 0:
+	case w.waiting:
 		w.waiting = false
 		w.durable = time.Now()
 	}
+	w.position = string(offset)
 }
 
 // takeSnapshot begins the text anew with that of the snapshot.

@@ -75,29 +75,34 @@ func (w *wire) handshake(addr string) error {
 
 // join connects to a namespace ("/" or chatNamespace) and waits for the reply.
 func (w *wire) join(namespace string) error {
-	_, err := w.connect(namespace, `{}`)
+	_, err := w.welcome(namespace)
 	return err
 }
 
-// connect joins a namespace with a payload and returns the reply's, which is valid
+// welcome joins a namespace and returns the payload of the reply, which is valid
 // until the next packet.
-func (w *wire) connect(namespace, payload string) ([]byte, error) {
-	prefix := "40"
-	if namespace != "/" {
-		prefix += namespace + ","
-	}
-	if err := w.send([]byte(prefix + payload)); err != nil {
+func (w *wire) welcome(namespace string) ([]byte, error) {
+	prefix := connectPrefix(namespace)
+	if err := w.send([]byte(prefix + `{}`)); err != nil {
 		return nil, err
 	}
 	reply, err := w.next()
 	if err != nil {
 		return nil, err
 	}
-	welcome, joined := bytes.CutPrefix(reply, []byte(prefix))
+	payload, joined := bytes.CutPrefix(reply, []byte(prefix))
 	if !joined {
 		return nil, fmt.Errorf("join %s: %s", namespace, reply)
 	}
-	return welcome, nil
+	return payload, nil
+}
+
+// connectPrefix is how a CONNECT packet and the reply to it begin.
+func connectPrefix(namespace string) string {
+	if namespace == "/" {
+		return "40"
+	}
+	return "40" + namespace + ","
 }
 
 func (w *wire) abandon() { reset(w.Conn) }
