@@ -266,7 +266,7 @@ func (s *session) repeat(ctx context.Context, sock Socket, res store.SubmitResul
 	informed := false
 	s.box.do(func() {
 		if m := s.members[sock]; m != nil {
-			informed = !res.State.Ended() || m.ended == res.Run
+			informed = !res.State.Ended() || m.ended == res.Run || m.shown != "" && res.State != store.StateCancelled
 		}
 	})
 	if informed {
@@ -292,7 +292,7 @@ func (s *session) repeat(ctx context.Context, sock Socket, res store.SubmitResul
 func (s *session) stateEvents(view sessionView, res store.SubmitResult) []*Event {
 	head := view.snap.Session
 	switch {
-	case res.State == store.StateQueued:
+	case res.State == store.StateQueued, res.State == store.StateCancelled:
 		queue := view.resumed(s.sid).QueueMessages
 		return []*Event{{Name: chatrun.EventRunQueued, Payload: chatrun.RunQueued(s.sid, queue, "")}}
 	case res.State == store.StateActive && head.Run.Run == res.Run && head.Run.WireID != "":
@@ -303,7 +303,7 @@ func (s *session) stateEvents(view sessionView, res store.SubmitResult) []*Event
 			events = append(events, &Event{Name: chatrun.EventMessageDelta, Payload: chatrun.MessageDelta(s.sid, id, text)})
 		}
 		return events
-	case res.State.Ended() && res.State != store.StateCancelled:
+	case res.State.Ended():
 		return []*Event{endingFromRows(s.sid, res.Run, view.rows, tokensOf(head.Usage), head.QueueLength)}
 	default:
 		return nil

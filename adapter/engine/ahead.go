@@ -31,7 +31,7 @@ func (a *ahead) add(s *session, b *store.Batch, show bool) {
 		a.passed = a.next
 		for _, m := range s.members {
 			m.passed, m.ahead = a.next, -1
-			if !m.behind && m.pos == s.pos {
+			if !m.waits() && m.pos == s.pos {
 				m.ahead = a.next
 			}
 		}
@@ -53,7 +53,7 @@ func (a *ahead) show(s *session, b *store.Batch, i int) {
 	en := store.Entry{NewEntry: b.Events[i], Run: b.Run, QueueLength: s.waiting}
 	var ev *Event
 	for _, m := range s.members {
-		if m.ahead != a.next || m.behind {
+		if m.ahead != a.next || m.waits() {
 			continue
 		}
 		if ev == nil {

@@ -79,7 +79,6 @@ type Engine struct {
 	log  *zap.Logger
 	boot string // makes tokens of this process unlike those of any other
 
-	recovery    store.Recovery
 	settle      settle
 	kept        keptFinishes
 	misfits     misfits
@@ -105,9 +104,8 @@ func New(cfg Config) *Engine {
 		cfg.Metrics = noMetrics{}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	recovery, _ := cfg.Store.(store.Recovery)
 	return &Engine{
-		cfg: cfg, log: cfg.Logger, boot: randomID(8), ctx: ctx, cancel: cancel, recovery: recovery,
+		cfg: cfg, log: cfg.Logger, boot: randomID(8), ctx: ctx, cancel: cancel,
 		sessions: map[string]*session{}, followers: map[Socket]*follower{}, userRuns: map[string]int{},
 	}
 }
@@ -124,7 +122,7 @@ func (e *Engine) Start(ctx context.Context) error {
 			break
 		}
 	}
-	if !e.spawn(e.sweepLoop) || e.recovery != nil && !e.spawn(e.pollLoop) {
+	if !e.spawn(e.sweepLoop) || e.lossy() && !e.spawn(e.pollLoop) {
 		return ErrUnavailable
 	}
 	return nil

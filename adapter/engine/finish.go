@@ -24,6 +24,7 @@ func (r *runner) finish(k *sink, out Outcome, cause error) (*store.Item, store.R
 	if errors.Is(cause, errLost) || r.e.ctx.Err() != nil {
 		return nil, store.Row{}, "lost"
 	}
+	r.load(r.e.ctx)
 	state := r.judge(k, &out, cause)
 	open := openText{text: r.view.Text(), reasoning: r.view.Reasoning()}
 	if out.Discard && state == store.StateFailed {

@@ -47,24 +47,30 @@ func (r *runner) outgrow() {
 
 // recall fetches what was stored of a run that another process has begun. What
 // cannot be had makes the run one that is not brought back.
-func (r *runner) recall(rec store.RunRecord) {
+func (r *runner) recall(ctx context.Context, rec store.RunRecord) {
 	if !r.e.lossy() {
 		return
 	}
-	r.memory.patch = store.Patch{Phase: rec.Phase, WireID: rec.WireID, Upstream: rec.Upstream}
-	ctx, cancel := context.WithTimeout(r.e.ctx, callTimeout)
-	defer cancel()
-	head, err := r.e.head(ctx, r.s.sid)
-	if err == nil {
-		var rows []store.Row
-		_, rows, _, err = r.e.cfg.Store.Rows(ctx, r.s.sid, head.Generation, 0, historyPage, historyBytes)
+	var mine []store.NewRow
+	err := r.persist(ctx, func(ctx context.Context) error {
+		head, err := r.e.head(ctx, r.s.sid)
+		if err != nil {
+			return err
+		}
+		_, rows, _, err := r.e.cfg.Store.Rows(ctx, r.s.sid, head.Generation, 0, historyPage, historyBytes)
+		mine = nil
 		for _, row := range rows {
 			if row.Run == rec.Run {
-				r.remember([]store.NewRow{row.NewRow}, store.Patch{})
+				mine = append(mine, row.NewRow)
 			}
 		}
-	}
-	if err != nil || int64(len(r.memory.rows)) != rec.Rows {
+		return err
+	})
+	r.out.lock()
+	defer r.out.unlock()
+	r.forget()
+	r.remember(mine, store.Patch{Phase: rec.Phase, WireID: rec.WireID, Upstream: rec.Upstream})
+	if err != nil || int64(len(mine)) != rec.Rows {
 		r.outgrow()
 	}
 }

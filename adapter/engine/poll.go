@@ -28,9 +28,6 @@ func (e *Engine) pollLoop() {
 		case <-e.ctx.Done():
 			return
 		}
-		if !e.lossy() {
-			continue
-		}
 		all := time.Since(idle) >= pollIdle
 		if all {
 			idle = time.Now()
@@ -69,17 +66,19 @@ func (e *Engine) pollSome(held []*session) error {
 	for i, s := range held {
 		// A tail that has moved meanwhile needs nobody to wake it.
 		if i < len(heads) && s.delivered.Load() == at[i] {
-			s.look(heads[i])
-			continue
+			s.look(ctx, heads[i])
 		}
 		e.release(s)
 	}
 	return err
 }
 
-// look follows the log if its head is not where the tail stands. It gives the
-// caller's hold on the session back.
-func (s *session) look(head store.Session) {
+// look follows the log if its head is not where the tail stands, and takes over what
+// has lost its owner.
+func (s *session) look(ctx context.Context, head store.Session) {
+	s.e.mu.Lock()
+	s.refs++
+	s.e.mu.Unlock()
 	posted := s.box.post(func() {
 		if s.open && (head.Incarnation != s.ep || s.ep != "" && head.Head != s.pos) {
 			s.follow()
@@ -88,5 +87,11 @@ func (s *session) look(head store.Session) {
 	})
 	if !posted {
 		s.e.release(s)
+	}
+	if !s.e.mayTakeOver() {
+		return
+	}
+	if err := s.takeOverIfOrphan(ctx, head); err != nil {
+		s.logger().Debug("orphan not taken over; the sweep finds it", zap.Error(err))
 	}
 }

@@ -45,7 +45,7 @@ func (e *Engine) bringBack(run store.ReinstateArgs, open []store.NewRow) store.C
 func (e *Engine) reinstate(run store.ReinstateArgs) store.Code {
 	var res store.ReinstateResult
 	answered := e.untilAnswered(func(ctx context.Context) (err error) {
-		res, err = e.recovery.Reinstate(ctx, run)
+		res, err = e.cfg.Store.Reinstate(ctx, run)
 		return err
 	})
 	if !answered {
@@ -61,7 +61,7 @@ func (e *Engine) reinstate(run store.ReinstateArgs) store.Code {
 func (e *Engine) bury(run store.ReinstateArgs, last []store.NewRow) {
 	e.cfg.Metrics.Buried()
 	e.untilAnswered(func(ctx context.Context) error {
-		_, err := e.recovery.Bury(ctx, store.BuryArgs{
+		_, err := e.cfg.Store.Bury(ctx, store.BuryArgs{
 			SID: run.SID, Guard: run.Guard, Create: run.Create, Item: run.Item, Rows: slices.Concat(run.Rows, last),
 		})
 		return err

@@ -48,11 +48,15 @@ func (e *Engine) Resume(ctx context.Context, sock Socket, raw json.RawMessage) {
 func (e *Engine) patiently(ctx context.Context, sock Socket, try func() error) error {
 	for delay := waitFirst; ; delay = min(2*delay, waitMost) {
 		err := try()
-		away := errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknown)
-		if !away || e.ctx.Err() != nil || sock.Gone() || pause(ctx, delay) != nil {
+		if !away(err) || e.ctx.Err() != nil || sock.Gone() || pause(ctx, delay) != nil {
 			return err
 		}
 	}
+}
+
+// away reports whether a call has failed because the store did not answer.
+func away(err error) bool {
+	return errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknown) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // resume is snapshot, then follow (contract 5.8).
@@ -60,6 +64,8 @@ func (s *session) resume(ctx context.Context, sock Socket) error {
 	if err := s.ensureOpen(ctx); err != nil {
 		return err
 	}
+	s.hold(sock)
+	defer s.unhold(sock)
 	for {
 		view, err := s.loadView(ctx)
 		if err != nil {

@@ -41,6 +41,7 @@ type runner struct {
 	seq     int64
 	usage   store.Usage // of the session, this run not counted
 	create  store.Attrs // of the session, in case the store loses it
+	loaded  bool        // usage and create are known
 	fence   int64
 	attempt int
 	memory  memory
@@ -63,7 +64,6 @@ func newRunner(s *session, g store.Guard, token string) *runner {
 // the item stays with the store for the next process.
 func (r *runner) start(item *store.Item, row store.Row) {
 	r.launch(func() {
-		r.load()
 		r.loop(item, row, r.execute)
 	})
 }
@@ -71,7 +71,6 @@ func (r *runner) start(item *store.Item, row store.Row) {
 // startFailed ends an item without running it.
 func (r *runner) startFailed(item *store.Item, cause string) {
 	r.launch(func() {
-		r.load()
 		r.loop(item, store.Row{}, func(context.Context, *sink) Outcome {
 			return Outcome{Failed: true, Error: cause, Stopped: true}
 		})
@@ -119,13 +118,35 @@ func (e *Engine) runsOf(user string) int {
 	return e.userRuns[user]
 }
 
-// load reads what the usage of the session was before this tenure.
-func (r *runner) load() {
-	ctx, cancel := context.WithTimeout(r.e.ctx, callTimeout)
-	defer cancel()
-	if head, err := r.e.head(ctx, r.s.sid); err == nil {
-		r.usage = head.Usage
+// load reads what the session was before this tenure.
+func (r *runner) load(ctx context.Context) {
+	if r.loaded {
+		return
+	}
+	err := r.persist(ctx, func(ctx context.Context) error {
+		head, err := r.e.head(ctx, r.s.sid)
+		if err != nil {
+			return err
+		}
+		r.usage, r.loaded = head.Usage, true
 		r.create = store.Attrs{Source: head.Source, Model: head.Model, Provider: head.Provider, Title: head.Title, Preview: head.Preview}
+		return nil
+	})
+	if err != nil {
+		r.s.logger().Warn("usage of the session not known", zap.Error(err))
+	}
+}
+
+// persist makes a read for the run. A store that may be away is asked again until it
+// answers: the run waits for it.
+func (r *runner) persist(ctx context.Context, read func(context.Context) error) error {
+	for delay := waitFirst; ; delay = min(2*delay, waitMost) {
+		call, cancel := context.WithTimeout(ctx, callTimeout)
+		err := read(call)
+		cancel()
+		if !r.e.lossy() || !away(err) || pause(ctx, delay) != nil {
+			return err
+		}
 	}
 }
 
@@ -146,9 +167,7 @@ func (r *runner) one(carry func(context.Context, *sink) Outcome) (*store.Item, s
 		r.view = &chatrun.View{}
 	}
 	r.out = newWriter(r)
-	if len(r.memory.rows) == 0 {
-		r.remember([]store.NewRow{r.item.Row}, store.Patch{})
-	}
+	r.remember([]store.NewRow{r.item.Row}, store.Patch{})
 	r.current.Store(&runContext{run: r.item.Run, cancel: cancel, out: r.out})
 	r.heedAbort()
 	if r.e.isDraining() {
@@ -177,6 +196,7 @@ func (r *runner) carryOut(ctx context.Context, k *sink, carry func(context.Conte
 			out = Outcome{Failed: true, Error: "The server failed while it carried out this run"}
 		}
 	}()
+	r.load(ctx)
 	if ctx.Err() != nil {
 		return Outcome{Failed: true, Stopped: true}
 	}
@@ -189,7 +209,11 @@ func (r *runner) execute(ctx context.Context, k *sink) Outcome {
 	if err != nil {
 		return Outcome{Failed: true, Error: err.Error(), Stopped: true}
 	}
-	turn, err := r.turn(ctx)
+	var turn Turn
+	err = r.persist(ctx, func(ctx context.Context) (err error) {
+		turn, err = r.turn(ctx)
+		return err
+	})
 	if err != nil {
 		if ctx.Err() != nil {
 			return Outcome{Failed: true, Stopped: true}

@@ -57,6 +57,7 @@ type member struct {
 	ended   string    // run of the last ending written to it
 	endedAt time.Time // and when
 	behind  bool      // its buffer was full; the log catches it up
+	held    bool      // it has asked for a snapshot, which must not be older than what it was sent
 	passed  int64     // of the entries shown ahead of the log: the next one the log will bring
 	ahead   int64     // and the next one to be shown; -1: the log comes first
 }
@@ -174,10 +175,33 @@ func (s *session) join(sock Socket, at store.Position, shown string) *member {
 		s.members[sock] = m
 		s.countMember(1)
 	}
-	m.pos, m.shown, m.behind = at, shown, false
+	m.pos, m.shown, m.behind, m.held = at, shown, false, false
 	m.passed, m.ahead = 0, -1
 	s.catchUp(m)
 	return m
+}
+
+// waits reports whether the log is not to be delivered to the member for now.
+func (m *member) waits() bool { return m.behind || m.held }
+
+// hold stops delivery to a member that asks for a snapshot; it is not needed by
+// others.
+func (s *session) hold(sock Socket) {
+	s.box.do(func() {
+		if m := s.members[sock]; m != nil {
+			m.held = true
+		}
+	})
+}
+
+// unhold goes on with delivery to a member that has not got its snapshot.
+func (s *session) unhold(sock Socket) {
+	s.box.do(func() {
+		if m := s.members[sock]; m != nil && m.held {
+			m.held = false
+			s.catchUp(m)
+		}
+	})
 }
 
 // drop ends a membership.
@@ -217,7 +241,7 @@ func (s *session) rebind(head store.Session) {
 			s.drop(m)
 			continue
 		}
-		m.pos, m.shown, m.behind = store.Origin, "", false
+		m.pos, m.shown, m.behind = store.Origin, "", false // one that is held stays so
 	}
 }
 

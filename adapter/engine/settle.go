@@ -29,10 +29,7 @@ func (e *Engine) ask() asking { return asking{time.Now(), e.generation()} }
 
 // generation grows with each loss that the store may have had.
 func (e *Engine) generation() uint64 {
-	if e.recovery == nil {
-		return 0
-	}
-	return e.recovery.Generation()
+	return e.cfg.Store.Generation()
 }
 
 // lossy reports whether the store can be away, and lose what it acknowledged.

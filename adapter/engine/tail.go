@@ -185,7 +185,7 @@ func deltaCount(en *store.Entry) int {
 
 // send queues one entry to one member, in order and once.
 func (s *session) send(m *member, en *store.Entry, ev *Event) {
-	if m.behind || en.Offset <= m.pos.Offset {
+	if m.waits() || en.Offset <= m.pos.Offset {
 		return
 	}
 	at, shown := en.Position(), m.shown
@@ -229,7 +229,7 @@ func (s *session) fallBehind(m *member) {
 
 // catchUp sends a member what lies between its place and the tail.
 func (s *session) catchUp(m *member) {
-	for !m.behind && m.pos != s.pos && m.pos.Offset < s.pos.Offset {
+	for !m.waits() && m.pos != s.pos && m.pos.Offset < s.pos.Offset {
 		ctx, cancel := context.WithTimeout(s.e.ctx, readTimeout)
 		res, err := s.e.cfg.Store.ReadLog(ctx, s.sid, s.ep, m.pos, readLimit)
 		cancel()

@@ -176,9 +176,8 @@ func (r *runner) pickUpWith(res store.TakeOverResult, carry func(context.Context
 	r.view = foldRun(res.Checkpoint, res.Entries, rec.Run)
 	r.wireID = rec.WireID
 	r.launch(func() {
-		r.load()
-		r.recall(rec)
 		r.loop(res.Item, res.Row, func(ctx context.Context, k *sink) Outcome {
+			r.recall(ctx, rec)
 			k.reopen(r.view.Ring())
 			return carry(ctx, k)
 		})
@@ -194,11 +193,14 @@ func (r *runner) reattach(ctx context.Context, k *sink, rec store.RunRecord) (Ou
 	if !ok || rec.WireID == "" {
 		return Outcome{}, false
 	}
-	turn, err := r.turn(ctx)
-	if err != nil {
-		return Outcome{}, false
-	}
-	sofar, err := r.textSoFar(ctx)
+	var turn Turn
+	sofar := ""
+	err = r.persist(ctx, func(ctx context.Context) (err error) {
+		if turn, err = r.turn(ctx); err == nil {
+			sofar, err = r.textSoFar(ctx)
+		}
+		return err
+	})
 	if err != nil {
 		return Outcome{}, false
 	}

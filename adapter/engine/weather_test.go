@@ -34,6 +34,8 @@ type weather struct {
 	sky     sky
 	appends sky // for Append alone
 	muted   bool
+	taken   func() // called between a snapshot and its answer
+	ended   func() // called between an ending and its answer
 }
 
 func newWeather(st store.Store) *weather { return &weather{Store: st} }
@@ -46,6 +48,12 @@ func (w *weather) setAppends(s sky) { w.mu.Lock(); defer w.mu.Unlock(); w.append
 func (w *weather) mute() { w.mu.Lock(); defer w.mu.Unlock(); w.muted = true }
 
 func (w *weather) state() (sky, bool) { w.mu.Lock(); defer w.mu.Unlock(); return w.sky, w.muted }
+
+// whenTaken has f called when the next snapshot is taken and not answered yet.
+func (w *weather) whenTaken(f func()) { w.mu.Lock(); defer w.mu.Unlock(); w.taken = f }
+
+// afterFinish has f called when the next ending is stored and not answered yet.
+func (w *weather) afterFinish(f func()) { w.mu.Lock(); defer w.mu.Unlock(); w.ended = f }
 
 // through lets a call pass as the weather is.
 func through[T any](ctx context.Context, w *weather, call func(context.Context) (T, error)) (T, error) {
@@ -139,7 +147,15 @@ func (w *weather) Renew(ctx context.Context, sid, token, run string, seq int64, 
 }
 
 func (w *weather) Finish(ctx context.Context, a store.FinishArgs) (store.FinishResult, error) {
-	return through(ctx, w, func(ctx context.Context) (store.FinishResult, error) { return w.Store.Finish(ctx, a) })
+	res, err := through(ctx, w, func(ctx context.Context) (store.FinishResult, error) { return w.Store.Finish(ctx, a) })
+	w.mu.Lock()
+	ended := w.ended
+	w.ended = nil
+	w.mu.Unlock()
+	if ended != nil {
+		ended()
+	}
+	return res, err
 }
 
 func (w *weather) Release(ctx context.Context, sid, token, run string, seq int64, up []byte) (store.OwnerResult, error) {
@@ -163,7 +179,15 @@ func (w *weather) Head(ctx context.Context, sids ...string) ([]store.Session, er
 }
 
 func (w *weather) Snapshot(ctx context.Context, sid string) (store.Snapshot, error) {
-	return through(ctx, w, func(ctx context.Context) (store.Snapshot, error) { return w.Store.Snapshot(ctx, sid) })
+	snap, err := through(ctx, w, func(ctx context.Context) (store.Snapshot, error) { return w.Store.Snapshot(ctx, sid) })
+	w.mu.Lock()
+	taken := w.taken
+	w.taken = nil
+	w.mu.Unlock()
+	if taken != nil {
+		taken()
+	}
+	return snap, err
 }
 
 func (w *weather) ReadLog(ctx context.Context, sid, ep string, after store.Position, limit int) (store.ReadResult, error) {

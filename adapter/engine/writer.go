@@ -161,6 +161,10 @@ func (w *writer) flushWith(p store.Patch) error {
 // lease, and notices when it is in doubt.
 func (w *writer) keep() {
 	defer close(w.done)
+	if w.r.e.lossy() {
+		// The Submit has armed for later; a node that dies now is to be missed in time.
+		_ = w.r.e.cfg.Store.Arm(w.r.e.ctx, w.r.s.sid, store.LeaseTTL)
+	}
 	tick := time.NewTicker(keepEvery)
 	defer tick.Stop()
 	for {
