@@ -80,6 +80,10 @@ func TestChecksFail(t *testing.T) {
 		{"a snapshot shows other text", CheckView, func(t *testing.T, ev *Evidence) {
 			rewrite(t, *ev, "a1", EntryReceived, "resumed", story[2].QID, story[0].QID+"#2 ", "")
 		}},
+		{"a waiting message is not shown any more", CheckView, func(t *testing.T, ev *Evidence) {
+			i := find(t, *ev, "a2", EntryReceived, "run.queued", story[3].QID, 0)
+			ev.Journals["a2"][i].Payload = []byte(`{"session_id":"` + storySession + `","queue_length":0,"queued_messages":[]}`)
+		}},
 		{"two nodes show different transcripts", CheckView, func(_ *testing.T, ev *Evidence) {
 			last := &ev.Final[storySession][2]
 			last.Runs = append([]Run(nil), last.Runs...)

@@ -18,10 +18,12 @@ type watcher struct {
 	maybe     bool // the snapshot does not say whether that run has ended
 	peer      bool // its message has been shown
 	dequeued  bool
+	window    bool // it has been seen to leave the queue, and has not started
 	started   bool
 	broken    bool // its text is wrong already
 	text      string
 	tools     []string
+	waiting   []string       // the queue as it was shown last
 	endings   map[int]int    // events by run
 	resent    map[string]int // how often this client has sent a message again
 	owed      func()         // a difference that only a snapshot right behind excuses
@@ -101,6 +103,7 @@ func (w *watcher) resumed(e Entry) {
 // compare checks a snapshot and takes over where it stands.
 func (w *watcher) compare(s Snapshot) {
 	w.inOrder(s.Queued)
+	w.waiting = s.Queued
 	if len(s.Runs) > len(w.t.runs) {
 		w.report(CheckView, "a snapshot shows %d messages, the transcript has %d in the end", len(s.Runs), len(w.t.runs))
 		return
@@ -136,6 +139,7 @@ func (w *watcher) open(s Snapshot, run Run) {
 func (w *watcher) begin(run int) {
 	w.next, w.text, w.tools = run, "", nil
 	w.active, w.maybe, w.peer, w.dequeued, w.started, w.broken = false, false, false, false, false, false
+	w.window = false
 }
 
 func (w *watcher) name(run int) string {
@@ -164,19 +168,35 @@ func (w *watcher) begins(qid string, shown *bool, what string) {
 		w.begin(run)
 	}
 	w.active, w.maybe, *shown = true, false, true
+	w.window = shown == &w.dequeued || w.window && shown != &w.started
 }
 
 func (w *watcher) queue(p payload) {
 	w.inOrder(p.queueIDs())
+	w.vanished(p)
 	if p.Dequeued != "" {
 		w.begins(p.Dequeued, &w.dequeued, "its leaving the queue")
 		return
 	}
 	// chat-run 5.3.6: the front-end takes its first waiting message for the one
 	// that starts.
-	if w.active && w.dequeued && !w.started && !w.maybe && len(w.resent) == 0 && w.text == "" {
+	if w.window && len(w.resent) == 0 {
 		w.report(CheckOrder, "the queue was shown between the dequeuing and the start of %s", w.name(w.next))
 	}
+}
+
+// vanished: what has waited still waits, or is said to run, or was taken back.
+func (w *watcher) vanished(p payload) {
+	now := p.queueIDs()
+	for _, qid := range w.waiting {
+		if qid == p.Dequeued || slices.Contains(now, qid) {
+			continue
+		}
+		if m := w.t.message(qid); !m.cancelled && len(m.refusals) == 0 {
+			w.report(CheckView, "%s is not shown as waiting any more, nor as running", qid)
+		}
+	}
+	w.waiting = now
 }
 
 // inOrder: what waits runs in the order in which it waits.
