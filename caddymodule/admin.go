@@ -52,15 +52,23 @@ func forMethod(method string, serve caddy.AdminHandlerFunc) caddy.AdminHandler {
 	})
 }
 
-// liveCores are the cores that a configuration uses.
-func liveCores() []*edge.Core {
-	var all []*edge.Core
+// pooledCores are the cores that a configuration uses.
+func pooledCores() []*pooledCore {
+	var all []*pooledCore
 	cores.Range(func(_, value any) bool {
 		if c, ok := value.(*pooledCore); ok {
-			all = append(all, c.core)
+			all = append(all, c)
 		}
 		return true
 	})
+	return all
+}
+
+func liveCores() []*edge.Core {
+	var all []*edge.Core
+	for _, c := range pooledCores() {
+		all = append(all, c.core)
+	}
 	return all
 }
 
@@ -98,10 +106,15 @@ func serveStats(w http.ResponseWriter, _ *http.Request) error {
 }
 
 // serveDrain takes this process out of service while it goes on running: not
-// ready, no new handshakes. Whoever calls it stops or restarts the process next.
+// ready, no new handshakes. What other nodes can go on with is handed over: clients
+// are told to connect again, waiting messages are left to others, and runs have a
+// minute to end. Whoever calls it stops or restarts the process next.
 func serveDrain(w http.ResponseWriter, _ *http.Request) error {
-	for _, core := range liveCores() {
-		core.BeginExit()
+	for _, c := range pooledCores() {
+		c.core.BeginExit()
+		if c.core.Shared() {
+			draining.start(c)
+		}
 	}
 	return answer(w, http.StatusAccepted, map[string]any{"status": httpapi.StatusDraining})
 }

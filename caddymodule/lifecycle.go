@@ -12,9 +12,10 @@ import (
 	"github.com/hermes-edge/hermes-edge/adapter/edge"
 )
 
-// replacedDrain bounds the drain of a core that the configuration no longer has:
-// its runs may go on for a minute (R5), then it takes a moment to close. A core for
-// the same data that starts meanwhile hurries it.
+// replacedDrain bounds the drain of a core that the configuration no longer has, or
+// that the operator takes out of service: its runs may go on for a minute (R5), then
+// it takes a moment to close. A core for the same data file that starts meanwhile
+// hurries it.
 const replacedDrain = 65 * time.Second
 
 // cores holds the core of each data file, counted by the configurations that use
@@ -74,7 +75,8 @@ func (c *pooledCore) Destruct() error {
 	return nil
 }
 
-// drains are the cores that nobody uses any more and that are not closed yet.
+// drains are the cores that nobody uses any more, or is to use, and that are not
+// closed yet.
 type drains struct {
 	mu       sync.Mutex
 	running  map[*drain]struct{}

@@ -59,6 +59,9 @@ func (c *Core) Attach(ctx context.Context, s Settings) (*Attachment, error) {
 		g.release()
 		return nil, err
 	}
+	if s.Node.Name != c.deps.Node {
+		c.log.Warn("node: the new name counts from the next start on", zap.String("node", c.node))
+	}
 	a := &Attachment{core: c, gen: g}
 	c.stack = append(c.stack, a)
 	c.work.run(func() { c.probe(g) })

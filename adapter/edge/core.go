@@ -63,6 +63,7 @@ type Core struct {
 
 	notices  chan store.Notice        // from other nodes
 	endpoint atomic.Pointer[endpoint] // where they reach this one; nil: they do not
+	peers    peers
 	exit     exitState
 
 	review    chan struct{} // asks the reviewer to look at every socket
@@ -92,6 +93,7 @@ func NewCore(key string, deps Deps) *Core {
 	c.exit.init()
 	c.sockets.init()
 	c.keeper.init(c)
+	c.peers.init()
 	c.pool.log = deps.Logger.Named("gateway")
 	c.pool.models, c.pool.metrics = c.model, deps.Metrics
 	c.io = newServer(c)

@@ -10,12 +10,14 @@ import (
 type directory struct {
 	mu      sync.Mutex
 	sockets map[*socket]struct{}
+	ids     map[string]*socket // the newest of each connection id
 	pids    map[string]*socket // until the last save of the record
 	perUser map[string]int
 }
 
 func (d *directory) init() {
 	d.sockets = make(map[*socket]struct{})
+	d.ids = make(map[string]*socket)
 	d.pids = make(map[string]*socket)
 	d.perUser = make(map[string]int)
 }
@@ -30,6 +32,7 @@ func (d *directory) add(s *socket, limit int) bool {
 		return false
 	}
 	d.sockets[s] = struct{}{}
+	d.ids[s.id] = s
 	d.perUser[user]++
 	if s.pid != "" {
 		d.pids[s.pid] = s
@@ -46,6 +49,9 @@ func (d *directory) remove(s *socket) {
 		return
 	}
 	delete(d.sockets, s)
+	if d.ids[s.id] == s {
+		delete(d.ids, s.id)
+	}
 	if d.perUser[s.user]--; d.perUser[s.user] == 0 {
 		delete(d.perUser, s.user)
 	}
@@ -66,6 +72,13 @@ func (d *directory) byPID(pid string) *socket {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.pids[pid]
+}
+
+// byID finds the newest open socket of a connection id.
+func (d *directory) byID(id string) *socket {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.ids[id]
 }
 
 func (d *directory) all() []*socket {

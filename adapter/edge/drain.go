@@ -42,6 +42,15 @@ func (x *exitState) begun() bool { return x.starting.Err() != nil }
 func (c *Core) BeginExit() {
 	c.exit.begin()
 	c.io.EndPolls()
+	if b := c.backend.Load(); b != nil && b.shared != nil {
+		c.work.run(func() { c.announce(c.life, b) }) // no work is sent here any more
+	}
+}
+
+// Shared reports whether other nodes can go on with what a drain leaves.
+func (c *Core) Shared() bool {
+	g := c.gen.Load()
+	return g != nil && g.settings.Redis != nil
 }
 
 // Drain ends the core: runs may finish until shortly before ctx ends, connections

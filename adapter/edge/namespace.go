@@ -79,7 +79,7 @@ func (c *Core) join(ctx context.Context, conn *socketio.Socket, p *auth.Principa
 	g := c.gen.Load()
 	s := &socket{core: c, conn: conn, user: p.User, profile: profile}
 	s.principal.Store(p)
-	s.holder = c.node + "/" + randomName(8)
+	s.holder = c.node + holderSeparator + randomName(8)
 	if g.settings.Timeouts.Recovery > 0 && !c.restore(ctx, s, ask) {
 		s.pid = randomName(16)
 		s.track.prefix = pidPrefix(s.pid)

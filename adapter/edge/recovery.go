@@ -2,6 +2,7 @@ package edge
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -13,6 +14,9 @@ import (
 // claimTimeout bounds the taking over of a connection record: a slow store costs a
 // client its recovery, never its connection.
 const claimTimeout = 2 * time.Second
+
+// holderSeparator stands between node and connection in the holder of a record.
+const holderSeparator = "/"
 
 // maxPID is the longest private id that is looked up, in bytes.
 const maxPID = 64
@@ -44,6 +48,7 @@ func (c *Core) restore(ctx context.Context, s *socket, ask connectRequest) bool 
 		}
 		return false
 	}
+	c.notifyHolder(ctx, b, record)
 	s.pid, s.id = ask.pid, record.CID
 	if s.profile == "" && s.Principal().MayUse(record.Profile) {
 		s.profile = record.Profile
@@ -70,6 +75,18 @@ func (c *Core) kick(ctx context.Context, pid, user string) bool {
 	}
 	old.disconnect(socketio.ReasonMoved)
 	return old.settled(ctx) == nil
+}
+
+// notifyHolder tells another node that its connection is continued here, so that it
+// closes it soon (H29). Its saves are refused in any case.
+func (c *Core) notifyHolder(ctx context.Context, b *backend, record store.ConnRecord) {
+	node, _, _ := strings.Cut(record.Holder, holderSeparator)
+	if b.shared == nil || node == c.node {
+		return
+	}
+	if err := b.shared.Notify(ctx, node, store.Notice{Kind: store.NoticeKick, Subject: record.CID}); err != nil {
+		c.log.Debug("node not told that its connection is continued here", zap.String("node", node), zap.Error(err))
+	}
 }
 
 // continueRooms sends what the client missed in its rooms, in record order. The
@@ -140,9 +157,7 @@ func (s *socket) touch() {
 // elsewhere now, as another node says (contract section 6). The record decides: a
 // notice may be late.
 func (c *Core) checkHolder(cid string) {
-	for _, s := range c.sockets.all() {
-		if s.id == cid && s.pid != "" {
-			s.touch()
-		}
+	if s := c.sockets.byID(cid); s != nil && s.pid != "" {
+		s.touch()
 	}
 }

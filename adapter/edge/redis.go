@@ -38,6 +38,7 @@ func (c *Core) openShared(g *generation) error {
 // credentials, TLS and timeouts get a new client; calls under way end on the old
 // one (R5). Equal settings change nothing (R6).
 func (c *Core) configureShared(g *generation) {
+	c.peers.reconsider()
 	o := c.redisOptions(g)
 	if equalRedis(&o, &c.sharedOptions) {
 		c.shared.Configure(o.Limits, o.Retention)

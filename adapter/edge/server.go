@@ -29,18 +29,22 @@ func newServer(c *Core) *socketio.Server {
 
 // serverOptions are the settings of the next handshakes.
 func (c *Core) serverOptions(s Settings) socketio.Options {
-	return socketio.Options{
+	o := socketio.Options{
 		PingInterval: s.Timeouts.PingInterval, PingTimeout: s.Timeouts.PingTimeout,
 		ConnectTimeout: s.Timeouts.Connect, UpgradeTimeout: s.Timeouts.Upgrade,
 		MaxPayload: s.Limits.MessageSize, SendBuffer: s.Limits.SendBuffer,
 		EventRate: s.Limits.EventRate, MaxConnections: s.Limits.Connections,
 		Logger: c.log.Named("socketio"), Observer: observer{c.deps.Metrics},
 	}
+	if s.Redis != nil {
+		o.NewSID = c.newSID
+	}
+	return o
 }
 
 // ServeSocket serves one request below /socket.io/ that came through m. The caller
-// has checked the Origin and set the answer headers that depend on it. A handshake
-// while the core is not ready is answered 503 with Retry-After; connections that
+// has checked the Origin and set the answer headers that depend on it. A request of
+// a connection that another node holds is served by that. A handshake while the core is not ready is answered 503 with Retry-After; connections that
 // are open are served until they are closed.
 func (c *Core) ServeSocket(w http.ResponseWriter, r *http.Request, m *Mount, req Request) {
 	handshake := r.Method != http.MethodOptions && !r.URL.Query().Has("sid")
@@ -50,6 +54,9 @@ func (c *Core) ServeSocket(w http.ResponseWriter, r *http.Request, m *Mount, req
 		return
 	}
 	admit := socketio.Admission{Identity: identityOf(req.Credentials), RawConn: req.RawConn}
+	if !handshake && c.forward(w, r, admit.Identity) {
+		return
+	}
 	if handshake {
 		admit.Meta = c.admission(r, m, req)
 	}

@@ -135,3 +135,67 @@ func aclFile(t *testing.T, lines ...string) string {
 	}
 	return file
 }
+
+// node is a process with others on one Redis.
+func node(t *testing.T, config string) *server {
+	t.Helper()
+	s := newServer(t)
+	s.start(config)
+	return s
+}
+
+// R9 and the admin endpoint: a node that is drained sends its clients away and
+// leaves what waits to the other one; it lives on until it is stopped, and that is
+// quick.
+func TestAdminDrainHandsOver(t *testing.T) {
+	t.Parallel()
+	redis := redisserver.Start(t)
+	gateway := fakegateway.Start(t, fakegateway.Options{})
+	config := withRedis(site(gateway.URL, "", users(aliceRule, bobRule), ""), "redis://"+redis.Addr)
+	a, b := node(t, config), node(t, config)
+	watcher, idle := chat.Dial(t, a.url(), aliceToken), chat.Dial(t, a.url(), bobToken)
+	elsewhere := chat.Dial(t, b.url(), aliceToken)
+	watcher.Run("s1", "q1", "[[hold]]")
+	awaitHeld(t, gateway, 1)
+	elsewhere.Resume("s1")
+	watcher.Run("s1", "q2", "waits")
+	watcher.Until("run.queued")
+
+	if status, _ := a.adminDo(http.MethodPost, "/hermes/drain"); status != http.StatusAccepted {
+		t.Errorf("drain: %d", status)
+	}
+	idle.Closed()
+	for path, want := range map[string]int{
+		"/chat-run/health": 503, "/chat-run/health/live": 200, "/socket.io/?EIO=4&transport=polling": 503,
+	} {
+		if status, _ := a.get(path); status != want {
+			t.Errorf("%s: %d, want %d", path, status, want)
+		}
+	}
+	gateway.Release()
+	completed(t, watcher)
+	watcher.Closed()
+	completed(t, elsewhere)
+	if text := completed(t, elsewhere); !strings.Contains(text, "waits") {
+		t.Errorf("the message that waited was answered with %q", text)
+	}
+	a.terminate()
+	b.terminate()
+}
+
+// R9: an exit while Redis is away does not wait for it.
+func TestExitWhileRedisIsAway(t *testing.T) {
+	t.Parallel()
+	redis := redisserver.Start(t)
+	gateway := fakegateway.Start(t, fakegateway.Options{})
+	s := node(t, withRedis(site(gateway.URL, "", users(aliceRule), ""), "redis://"+redis.Addr))
+	c := chat.Dial(t, s.url(), aliceToken)
+	c.Run("s1", "q1", "[[hold]]")
+	awaitHeld(t, gateway, 1)
+	redis.Pause()
+	s.terminate()
+	c.Closed()
+	if s.err != nil {
+		t.Errorf("exit: %v", s.err)
+	}
+}
