@@ -13,13 +13,13 @@ import (
 // slots is the number of hash slots of a Redis cluster.
 const slots = 16384
 
-// StartCluster starts a cluster of n masters without replicas. All of them agree
-// on who has which slots when it returns.
-func StartCluster(t testing.TB, n int) []*Server {
+// StartCluster starts a cluster of n masters without replicas, each with further
+// args. All of them agree on who has which slots when it returns.
+func StartCluster(t testing.TB, n int, args ...string) []*Server {
 	t.Helper()
 	nodes := make([]*Server, n)
 	for i := range nodes {
-		nodes[i] = startNode(t)
+		nodes[i] = startNode(t, args...)
 	}
 	for i, s := range nodes {
 		s.expect("OK", "CLUSTER", "ADDSLOTSRANGE", i*slots/n, (i+1)*slots/n-1)
@@ -64,10 +64,12 @@ func StartReplica(t testing.TB, nodes []*Server, of int) *Server {
 	return s
 }
 
-func startNode(t testing.TB) *Server {
+func startNode(t testing.TB, args ...string) *Server {
 	t.Helper()
-	return Start(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "5000",
-		"--cluster-port", strconv.Itoa(FreePort(t)), "--cluster-require-full-coverage", "no")
+	return Start(t, append([]string{
+		"--cluster-enabled", "yes", "--cluster-node-timeout", "5000",
+		"--cluster-port", strconv.Itoa(FreePort(t)), "--cluster-require-full-coverage", "no",
+	}, args...)...)
 }
 
 func (s *Server) meet(other *Server) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"sync"
 	"time"
@@ -133,7 +132,7 @@ func (b *breaker) probe() {
 	wait := probeFirst
 	for {
 		select {
-		case <-time.After(wait/2 + rand.N(wait)):
+		case <-time.After(jitter(wait)):
 		case <-b.ctx.Done():
 			return
 		}

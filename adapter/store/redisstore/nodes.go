@@ -89,14 +89,18 @@ func (st *Store) Notify(ctx context.Context, node string, n store.Notice) error 
 	if err := st.leave(ctx); err != nil {
 		return err
 	}
-	return st.publish(ctx, st.noticeChannel(node), n.Kind+" "+n.Subject)
+	return st.publish(ctx, st.noticeChannel(node), n.Kind+" "+n.Subject, false)
 }
 
-func (st *Store) publish(ctx context.Context, channel, text string) error {
+// publish publishes everywhere, or on the shard of the channel only.
+func (st *Store) publish(ctx context.Context, channel, text string, sharded bool) error {
 	l := st.use()
 	defer l.release()
 	ctx, cancel := l.timeout(ctx)
 	defer cancel()
+	if sharded {
+		return mapError(ctx, l.client.SPublish(ctx, channel, text).Err())
+	}
 	return mapError(ctx, l.client.Publish(ctx, channel, text).Err())
 }
 

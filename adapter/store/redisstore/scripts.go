@@ -140,5 +140,9 @@ func constants(o *Options) map[string]string {
 	} {
 		names["limits."+name] = strconv.FormatInt(n, 10)
 	}
+	names["limits.publish"] = "'PUBLISH'"
+	if o.Mode == Cluster {
+		names["limits.publish"] = "'SPUBLISH'"
+	}
 	return names
 }

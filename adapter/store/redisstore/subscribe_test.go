@@ -4,6 +4,7 @@ package redisstore
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net"
 	"sync"
@@ -89,7 +90,7 @@ func TestSubscribeAgain(t *testing.T) {
 	}
 	st.hub.mu.Lock()
 	defer st.hub.mu.Unlock()
-	if len(st.hub.topics) != 0 {
+	if len(st.hub.topics) != 1 || st.hub.topics[st.nodeChannel()] == nil {
 		t.Fatal("topics without listeners")
 	}
 }
@@ -236,5 +237,73 @@ func redisEcho(t *testing.T, server *redisserver.Server, channel string) (next f
 		if _, err := ps.ReceiveMessage(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestHintsOfMovedSlot: hints are heard by a node of a cluster on the shard that has
+// the session's slot, also after the slot has moved, and are not sent to the other
+// shards.
+func TestHintsOfMovedSlot(t *testing.T) {
+	nodes := redisserver.StartCluster(t, 3)
+	a, b := openCluster(t, nodes, Options{}), openCluster(t, nodes, Options{Node: "n2"})
+	submitted(t, a, offer("s", "q"), store.Started)
+	listeners := make([]*listener, 0, 20)
+	for _, sid := range append([]string{"s"}, sids(19)...) {
+		l, _ := listen(t, b, sid)
+		listeners = append(listeners, l)
+	}
+	l := listeners[0]
+	l.until("at first", established)
+	appended(t, a, deltas("s", "run-q", 1, 1), store.OK)
+	l.until("append", grown)
+	i, slot := serving(t, a, nodes, "s")
+	for j, n := range nodes {
+		want := "[" + a.channel("s") + " 0]"
+		if j == i {
+			want = "[" + a.channel("s") + " 1]"
+		}
+		if got := n.Do("PUBSUB", "SHARDNUMSUB", a.channel("s")); got != want {
+			t.Fatalf("node %d: %s", j, got)
+		}
+	}
+	moveSlot(t, nodes, i, (i+1)%3, slot)
+	l.until("after the move", established)
+	eventually(t, "the client learns of it", func() bool { return wrote(t, a, deltas("s", "run-q", 2, 1)) })
+	l.until("append", grown)
+}
+
+// TestWireWithoutChannels: a connection to a shard ends when it is not needed.
+func TestWireWithoutChannels(t *testing.T) {
+	nodes := redisserver.StartCluster(t, 3)
+	st := openCluster(t, nodes, Options{probeInterval: 50 * time.Millisecond})
+	l, sub := listen(t, st, "s")
+	l.until("at first", established)
+	wires := func() int {
+		st.hub.mu.Lock()
+		defer st.hub.mu.Unlock()
+		return len(st.hub.wires)
+	}
+	if n := wires(); n != 2 {
+		t.Fatalf("%d connections", n)
+	}
+	sub.Close()
+	eventually(t, "the connection ends", func() bool { return wires() == 1 })
+	l, _ = listen(t, st, "s")
+	l.until("again", established)
+}
+
+// TestHintsOfOldCluster: a cluster before version 7 has no channels of shards; its
+// hints go to all.
+func TestHintsOfOldCluster(t *testing.T) {
+	nodes := redisserver.StartCluster(t, 3, "--rename-command", "SSUBSCRIBE", "", "--rename-command", "SPUBLISH", "")
+	a, b := openCluster(t, nodes, Options{}), openCluster(t, nodes, Options{Node: "n2"})
+	for i := range 5 {
+		sid := fmt.Sprint("s", i)
+		l, _ := listen(t, b, sid)
+		l.until("at first", established)
+		submitted(t, a, offer(sid, "q"), store.Started)
+		l.until("submit", grown)
+		appended(t, a, deltas(sid, "run-q", 1, 1), store.OK)
+		l.until("append", grown)
 	}
 }

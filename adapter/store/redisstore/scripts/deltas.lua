@@ -22,5 +22,5 @@ for i = 1, n do
   prev = own
 end
 call('SET', key.l, token, 'PX', ARGV[6])
-if n > 0 then redis.pcall('PUBLISH', ARGV[1], h[11] .. ' ' .. last .. ' ' .. z .. '  ' .. now) end
+if n > 0 then tell(ARGV[1], h[11] .. ' ' .. last .. ' ' .. z .. '  ' .. now) end
 return {'ok', now, first, h[5], last, z, now, tonumber(h[7]) or 0, tonumber(h[8]) or 0, tonumber(h[9]) or 0, seq, ''}

@@ -15,3 +15,8 @@ local function strings()
 end
 local clock = call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+
+-- tell publishes a hint; on the shard only where there are several that can.
+local function tell(channel, text)
+  if type(redis.pcall(limits.publish, channel, text)) == 'table' then redis.pcall('PUBLISH', channel, text) end
+end

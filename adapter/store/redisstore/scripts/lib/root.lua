@@ -66,7 +66,7 @@ end
 
 local function publish(channel)
   if announced then
-    redis.pcall('PUBLISH', channel, str('ep') .. ' ' .. str('s') .. ' ' .. str('z') .. ' ' .. flags .. ' ' .. now)
+    tell(channel, str('ep') .. ' ' .. str('s') .. ' ' .. str('z') .. ' ' .. flags .. ' ' .. now)
   end
 end
 
