@@ -130,6 +130,11 @@ func TestProblems(t *testing.T) {
 	check(0)
 	nodes[2].Do("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
 	check(1)
+	nodes[2].Do("CONFIG", "SET", "maxmemory-policy", "noeviction")
+	durable := openCluster(t, nodes, Options{Durability: DurabilityReplica})
+	if found, err := durable.Problems(t.Context()); err != nil || len(found) != 3 || !strings.Contains(found[0], "replica") {
+		t.Fatalf("%q, %v", found, err)
+	}
 	for v, want := range map[string]bool{"6.0.16": true, "5.0": true, "6.2.0": false, "7.0.15": false, "10.1": false, "x": false, "": false} {
 		if older(v, 6, 2) != want {
 			t.Errorf("%q", v)

@@ -25,7 +25,7 @@ func (st *Store) Problems(ctx context.Context) ([]string, error) {
 	var mu sync.Mutex
 	var found []string
 	look := func(ctx context.Context, c redis.Cmdable, addr string) error {
-		for _, section := range []string{"server", "memory"} { // before version 7 only one at a time
+		for _, section := range []string{"server", "memory", "replication"} { // before version 7 only one at a time
 			info, err := c.InfoMap(ctx, section).Result()
 			if redis.HasErrorPrefix(err, "NOPERM") {
 				return nil
@@ -34,7 +34,7 @@ func (st *Store) Problems(ctx context.Context) ([]string, error) {
 				return err
 			}
 			mu.Lock()
-			found = append(found, problems(addr, info)...)
+			found = append(found, problems(addr, info, l.opts.Durability)...)
 			mu.Unlock()
 		}
 		return nil
@@ -50,13 +50,16 @@ func (st *Store) Problems(ctx context.Context) ([]string, error) {
 
 var errVersion = errors.New("no version")
 
-func problems(addr string, info map[string]map[string]string) []string {
+func problems(addr string, info map[string]map[string]string, d Durability) []string {
 	var found []string
 	if v := info["Server"]["redis_version"]; older(v, 6, 2) {
 		found = append(found, fmt.Sprintf("redis %s has version %s; use 6.2 or newer", addr, v))
 	}
 	if p := info["Memory"]["maxmemory_policy"]; p != "" && p != "noeviction" {
 		found = append(found, fmt.Sprintf("redis %s may drop sessions when memory is short: set maxmemory-policy noeviction instead of %s", addr, p))
+	}
+	if n := info["Replication"]["connected_slaves"]; d == DurabilityReplica && n == "0" {
+		found = append(found, fmt.Sprintf("redis %s has no replica to confirm writes: connect one, or set no durability", addr))
 	}
 	return found
 }

@@ -19,6 +19,7 @@ const (
 // many goroutines at once and must not block.
 type Observer interface {
 	// Call: a script was called and answered, or failed with an error of that class.
+	// A read of several sessions at once is one call.
 	Call(script string, took time.Duration, class string)
 	// Pipeline: calls were sent together. A call that is sent alone counts as one.
 	Pipeline(calls int)

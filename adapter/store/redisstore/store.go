@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -210,6 +211,7 @@ func (st *Store) pipeline(ctx context.Context, name string, keys [][]string) ([]
 		}
 		return nil
 	})
+	st.opts.Observer.Call(name, time.Since(sent), class(mapError(limited, network(err))))
 	for i, cmd := range cmds {
 		if cmd == nil {
 			errs[i] = mapError(limited, err)
@@ -226,6 +228,15 @@ func (st *Store) pipeline(ctx context.Context, name string, keys [][]string) ([]
 		}
 	}
 	return replies, errs
+}
+
+// network leaves out errors that a server has answered: those are of one call.
+func network(err error) error {
+	var reply redis.Error
+	if errors.As(err, &reply) {
+		return nil
+	}
+	return err
 }
 
 // session runs a script on a session.
