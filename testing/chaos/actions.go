@@ -130,6 +130,9 @@ func (c *Client) probe(context.Context) bool {
 		return false
 	}
 	session := c.foreign[c.rng.IntN(len(c.foreign))]
+	if _, made := c.know.exist.Load(session); !made {
+		return false // it would become this user's
+	}
 	switch c.rng.IntN(4) {
 	case 0:
 		c.emit("resume", session, map[string]any{})

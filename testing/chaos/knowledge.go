@@ -80,6 +80,8 @@ const maxUnanswered = 3
 // knowledge is what a client has learnt of its sessions. The client's actor and
 // its reader use it.
 type knowledge struct {
+	exist *sync.Map // sessions of all users that exist for certain
+
 	mu      sync.Mutex
 	out     map[string]*outgoing
 	order   []string
@@ -88,9 +90,9 @@ type knowledge struct {
 	working map[string]bool
 }
 
-func newKnowledge() *knowledge {
+func newKnowledge(exist *sync.Map) *knowledge {
 	return &knowledge{
-		out: make(map[string]*outgoing), joined: make(map[string]bool),
+		exist: exist, out: make(map[string]*outgoing), joined: make(map[string]bool),
 		queued: make(map[string][]string), working: make(map[string]bool),
 	}
 }
@@ -153,6 +155,7 @@ func (k *knowledge) learnSnapshot(raw json.RawMessage) {
 func (k *knowledge) confirm(qid string) {
 	if o := k.out[qid]; o != nil {
 		o.known, o.refused = true, false
+		k.exist.Store(o.session, true)
 	}
 }
 

@@ -44,6 +44,7 @@ type round struct {
 	plan     Plan
 	clients  []*Client
 	sessions map[string][]string // by user
+	exist    sync.Map            // sessions somebody has made
 	calm     chan struct{}
 }
 
@@ -73,7 +74,7 @@ func (r *round) newClient(u e2e.User, n int, foreign []string) *Client {
 	rng := rand.New(rand.NewPCG(r.plan.Seed, uint64(len(r.clients))+100))
 	c := &Client{
 		name: name, user: u.Name, token: u.Token, sessions: sessions, foreign: foreign, nodes: &r.cluster.ways,
-		kind: kinds[n%len(kinds)], rng: rng, calm: r.calm, know: newKnowledge(),
+		kind: kinds[n%len(kinds)], roams: kinds[n%len(kinds)] != wire.WebSocket, rng: rng, calm: r.calm, know: newKnowledge(&r.exist),
 		journal: &Journal{client: name, user: u.Name, clock: r.cluster.clock},
 	}
 	return c
