@@ -163,8 +163,9 @@ func (t *track) record() []store.ConnRoom {
 }
 
 // token returns the offset of the packet being built: every room that moved
-// since the acknowledged base, or "-" where those are too many to name or a room
-// has been shown more than its position says.
+// since the acknowledged base, or "-" where those are too many to name. Where a
+// room has been shown more than its position says, it is "-" and the run that each
+// room shows: the saved record may be older, and nobody is told an ending twice.
 func (t *track) token() string {
 	if t.prefix == "" {
 		return ""
@@ -178,8 +179,11 @@ func (t *track) token() string {
 		if r.last == r.base && !r.ahead {
 			continue
 		}
-		if named++; named > maxTokenRooms || r.ahead {
-			return t.prefix + ".-"
+		if r.ahead {
+			return t.prefix + "." + tokenLost + t.shownRuns()
+		}
+		if named++; named > maxTokenRooms {
+			return t.prefix + "." + tokenLost
 		}
 		out = append(out, sep)
 		out = strconv.AppendInt(out, int64(r.index), 36)
@@ -195,10 +199,40 @@ func (t *track) token() string {
 	return string(out)
 }
 
+// Parts of tokens without positions.
+const (
+	tokenLost  = "-"
+	tokenShown = "="
+)
+
+// shownRuns names the run of each room that shows one, if those are not too many.
+func (t *track) shownRuns() string {
+	out := []byte(tokenShown)
+	named := 0
+	for i := range t.rooms {
+		r := &t.rooms[i]
+		if r.shown == "" {
+			continue
+		}
+		if named++; named > maxTokenRooms {
+			return ""
+		}
+		if named > 1 {
+			out = append(out, ',')
+		}
+		out = strconv.AppendInt(out, int64(r.index), 36)
+		out = append(out, ':')
+		out = append(out, r.shown...)
+	}
+	return string(out)
+}
+
 // offsetToken is a token as a client brought it back.
 type offsetToken struct {
 	lost  bool // "-": the positions are not known
 	rooms map[int]store.Position
+	// shown is the run of each room that shows one; nil: that is not known either.
+	shown map[int]string
 }
 
 // maxTokenLength bounds what a client may send as an offset.
@@ -211,11 +245,13 @@ func parseToken(pid, offset string) (tok offsetToken, ok bool) {
 	if !found || len(offset) > maxTokenLength || prefix != pidPrefix(pid) {
 		return offsetToken{}, false
 	}
-	switch rest {
-	case "-":
-		return offsetToken{lost: true}, true
-	case "":
+	if rest == "" {
 		return offsetToken{}, true
+	}
+	if list, ok := strings.CutPrefix(rest, tokenLost); ok {
+		tok.lost = true
+		tok.shown, ok = parseTokenShown(list)
+		return tok, ok
 	}
 	tok.rooms = make(map[int]store.Position)
 	for part := range strings.SplitSeq(rest, ",") {
@@ -226,6 +262,29 @@ func parseToken(pid, offset string) (tok offsetToken, ok bool) {
 		tok.rooms[index] = position
 	}
 	return tok, true
+}
+
+func parseTokenShown(list string) (shown map[int]string, ok bool) {
+	if list == "" {
+		return nil, true
+	}
+	list, ok = strings.CutPrefix(list, tokenShown)
+	if !ok {
+		return nil, false
+	}
+	shown = make(map[int]string)
+	if list == "" {
+		return shown, true
+	}
+	for part := range strings.SplitSeq(list, ",") {
+		name, run, found := strings.Cut(part, ":")
+		i, err := strconv.ParseInt(name, 36, 32)
+		if !found || err != nil || i < 0 || run == "" || len(shown) >= maxTokenRooms {
+			return nil, false
+		}
+		shown[int(i)] = run
+	}
+	return shown, true
 }
 
 func parseTokenRoom(part string) (index int, p store.Position, ok bool) {
@@ -255,15 +314,19 @@ func (t *track) restore(rooms []store.ConnRoom, tok offsetToken) []engine.Room {
 		if p, ok := tok.rooms[r.Index]; ok && (at == (store.Position{}) || p.Offset > at.Offset) {
 			at = p
 		}
+		shown := r.ShownRun
+		if tok.shown != nil {
+			shown = tok.shown[r.Index]
+		}
 		t.rooms = append(t.rooms, trackedRoom{
 			index: r.Index, sid: r.SID, incarnation: r.Incarnation,
-			last: at, confirmed: r.Base, base: r.Base, shown: r.ShownRun,
+			last: at, confirmed: r.Base, base: r.Base, shown: shown,
 		})
 		t.next = max(t.next, r.Index+1)
 		if tok.lost {
 			at = store.Position{}
 		}
-		out = append(out, engine.Room{SessionID: r.SID, Incarnation: r.Incarnation, Position: at, ShownRun: r.ShownRun})
+		out = append(out, engine.Room{SessionID: r.SID, Incarnation: r.Incarnation, Position: at, ShownRun: shown})
 	}
 	return out
 }

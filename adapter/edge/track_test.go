@@ -194,6 +194,7 @@ func TestForeignTokensH28(t *testing.T) {
 	for _, token := range []string{
 		"", ".", "-", p, p + "x.", "abcd.0:1:z", p + ".0", p + ".0:1", p + ".0:1:", p + ".0:x:z", p + ".!:1:z",
 		p + ".-1:1:z", p + ".0:-1:z", p + ".0:1:z,", p + ".0:99999999999999999999:z",
+		p + ".-x", p + ".-=0", p + ".-=0:", p + ".-=!:r", p + ".-=0:r,", p + ".-=" + strings.Join(crowded, ","),
 		p + "." + strings.Join(crowded, ","), p + ".0:1:" + strings.Repeat("a", maxTokenLength),
 	} {
 		if tok, ok := parseToken(pid, token); ok {
@@ -205,7 +206,7 @@ func TestForeignTokensH28(t *testing.T) {
 func FuzzParseToken(f *testing.F) {
 	const pid = "pid"
 	p := pidPrefix(pid)
-	for _, seed := range []string{p + ".", p + ".-", p + ".0:1:abc0", p + ".0:1:a,z:22:b", "x.0:1:a"} {
+	for _, seed := range []string{p + ".", p + ".-", p + ".-=0:run,z:r", p + ".0:1:abc0", p + ".0:1:a,z:22:b", "x.0:1:a"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, offset string) {
@@ -222,6 +223,40 @@ func FuzzParseToken(f *testing.F) {
 			t.Errorf("%q takes the room back to %d", offset, got)
 		}
 	})
+}
+
+// Contract 6: behind volatile events the token names the runs that are shown, since
+// the record may not have been saved: an ending that was told is not told again.
+func TestTokenNamesShownRuns(t *testing.T) {
+	tr, pid := newTrack()
+	saved := room("a", 1)
+	saved.ShownRun = "first"
+	tr.move(saved)
+	tr.move(room("b", 1))
+	record := tr.record()
+	tr.move(room("a", 2)) // the end of the first run; the record is not saved any more
+	ahead := room("a", 2)
+	ahead.ShownRun, ahead.Volatile = "second", true
+	tr.move(ahead)
+	shown := func() string {
+		tok, ok := parseToken(pid, tr.token())
+		if !ok {
+			t.Fatalf("token %q is not read", tr.token())
+		}
+		var out []string
+		for _, r := range (&track{prefix: tr.prefix}).restore(record, tok) {
+			out = append(out, fmt.Sprintf("%s:%s@%d", r.SessionID, r.ShownRun, r.Position.Offset))
+		}
+		return strings.Join(out, " ")
+	}
+	if got := shown(); got != "a:second@0 b:@0" {
+		t.Errorf("while a run is shown: %s", got)
+	}
+	ahead.ShownRun = ""
+	tr.move(ahead)
+	if got := shown(); got != "a:@0 b:@0" {
+		t.Errorf("while none is shown: %s", got)
+	}
 }
 
 // Contract 6 and 9.2: a client that was shown what the log may never have is not
