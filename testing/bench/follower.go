@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 )
 
@@ -26,7 +27,9 @@ func (f *follower) join(addr string) error {
 	return f.chat.follow(f.session)
 }
 
-// watch reads the first run to its end.
+// watch reads the first run to its end and then answers heartbeats for a while:
+// the server has written down by then where the client stands, as it has for
+// clients that have been there for long.
 func (f *follower) watch() error {
 	if err := f.chat.SetDeadline(time.Now().Add(patience)); err != nil {
 		return err
@@ -37,7 +40,16 @@ func (f *follower) watch() error {
 	if f.offset == "" {
 		return errors.New("events carry no offset")
 	}
-	return nil
+	if err := f.chat.SetDeadline(time.Now().Add(stormCalm)); err != nil {
+		return err
+	}
+	for {
+		if _, _, err := f.chat.event(); errors.Is(err, os.ErrDeadlineExceeded) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("before the storm: %w", err)
+		}
+	}
 }
 
 // remember keeps the position that the latest event brings.

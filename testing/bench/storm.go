@@ -14,6 +14,7 @@ import (
 const (
 	stormInFlight = 512 // handshakes: more would measure the kernel's queue of connections
 	stormLimit    = 3 * time.Minute
+	stormCalm     = pingInterval + time.Second
 	knownDeltas   = 5 // of the run that the clients see before they are cut off
 )
 
