@@ -78,9 +78,6 @@ func (s *session) accept(ctx context.Context, sock Socket, req chatrun.RunReques
 	if err != nil {
 		return err
 	}
-	if err := s.e.cfg.Store.Arm(ctx, s.sid, store.NotAfter+store.LeaseTTL); err != nil {
-		return err
-	}
 	res, err := s.submit(ctx, args)
 	if err != nil {
 		return err
@@ -185,24 +182,35 @@ func newQueueID() string {
 
 // submit offers the message until the store answers or the budget is over. A
 // message that the sender is told was not stored is withdrawn, so that it never
-// runs behind his back.
+// runs behind his back. A store that may have lost writes between two tries gets its
+// index entry again, and begins nothing.
 func (s *session) submit(ctx context.Context, args store.SubmitArgs) (store.SubmitResult, error) {
-	for {
-		res, err := s.e.cfg.Store.Submit(ctx, args)
-		switch {
-		case err == nil && res.Code == store.Expired && ctx.Err() == nil:
-			args.NotAfter = res.Now + store.NotAfter.Milliseconds()
-			continue
-		case err == nil:
+	generation := s.e.generation()
+	err := s.e.cfg.Store.Arm(ctx, s.sid, store.NotAfter+store.LeaseTTL)
+	try, doubt := args, false // doubt: a try may have been executed, or be so later
+	for err == nil {
+		var res store.SubmitResult
+		res, err = s.e.cfg.Store.Submit(ctx, try)
+		if err == nil && (res.Code != store.Expired || ctx.Err() != nil) {
 			return res, nil
-		case errors.Is(err, store.ErrUnavailable):
-			return res, err
 		}
-		if ctx.Err() != nil {
-			s.e.withdraw(args)
-			return res, refuse("The message could not be stored in time; it will not be run")
+		if err == nil {
+			try.NotAfter = res.Now + store.NotAfter.Milliseconds()
+		}
+		if errors.Is(err, store.ErrUnavailable) {
+			break
+		}
+		doubt = doubt || err != nil
+		if err = ctx.Err(); err == nil && generation != s.e.generation() {
+			generation, try.Start = s.e.generation(), nil
+			err = s.e.cfg.Store.Arm(ctx, s.sid, store.NotAfter+store.LeaseTTL)
 		}
 	}
+	if doubt {
+		s.e.withdraw(args)
+		return store.SubmitResult{}, refuse("The message could not be stored in time; it will not be run")
+	}
+	return store.SubmitResult{}, err
 }
 
 // accepted acts on the store's answer.

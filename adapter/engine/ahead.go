@@ -77,6 +77,23 @@ func (s *session) unlogged(m *member) Room {
 	return r
 }
 
+// roomAt is where a member stands behind an entry of the log. It is volatile as long
+// as the member has seen more than the log has brought, passed being the next entry
+// of that to come.
+func (s *session) roomAt(m *member, at store.Position, shown string, passed int64) Room {
+	return Room{
+		SessionID: s.sid, Incarnation: s.ep, Position: at, ShownRun: shown,
+		Volatile: len(s.ahead.first) > 0 && m.ahead > passed,
+	}
+}
+
+// rename gives a batch that waits another stamp; the log may bring either.
+func (a *ahead) rename(from, to string) {
+	if first, ok := a.first[from]; ok {
+		a.first[to] = first
+	}
+}
+
 // number answers the number of a log entry; expected is the reader's next one. A
 // queue entry that the store has put into the batch has none and shifts those behind
 // it, so that only the first entry is told by its index.

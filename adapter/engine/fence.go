@@ -42,12 +42,12 @@ func (w *writer) confirmed(asked asking) {
 func (w *writer) fresh(ctx context.Context) error {
 	for {
 		w.lock()
-		gone, at := w.gone, w.written
+		gone, at, known := w.gone, w.written, w.generation
 		w.unlock()
 		switch {
 		case gone:
 			return errLost
-		case age(at) <= freshFor:
+		case age(at) <= freshFor && known == w.r.e.generation():
 			return nil
 		}
 		if w.renew() == nil {

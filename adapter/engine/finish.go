@@ -158,7 +158,11 @@ func (r *runner) ending(out Outcome, state store.State, text string, tokens chat
 func (r *runner) callFinish(args store.FinishArgs) (store.FinishResult, error) {
 	lossy := r.e.lossy()
 	deadline := time.Now().Add(2 * finishTimeout)
+	generation := r.e.generation()
 	for delay := resendFirst; ; delay = min(2*delay, resendMost) {
+		if g := r.e.generation(); g != generation {
+			args.Stamp, generation = newStamp(), g // as of a batch
+		}
 		args.Pop = nil
 		if r.e.mayBegin() {
 			args.Pop = r.e.pops(r.item.Executor)

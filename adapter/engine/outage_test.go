@@ -327,3 +327,29 @@ func TestResumeWaitsForTheStore(t *testing.T) {
 		}
 	})
 }
+
+// H4: a message whose first try may yet be executed is withdrawn when the next one
+// finds nobody there: what the sender is told is not to be run is not run.
+func TestMessageInDoubtIsWithdrawn(t *testing.T) {
+	inCluster(t, 2, func(t *testing.T, c *cluster, nodes []*node) {
+		own := nodes[0]
+		a := own.client("alice")
+		own.weather.submits(func() {
+			own.weather.set(down)
+			time.AfterFunc(4*time.Second, func() { own.weather.set(clear) })
+		})
+		a.run("s1", "q1", "one")
+		a.waitFor(0, "run.failed")
+		time.Sleep(40 * time.Second)
+		for _, n := range nodes {
+			select {
+			case run := <-n.x.calls:
+				t.Errorf("%q is run on %s", run.turn.Input.Text, n.name)
+			default:
+			}
+		}
+		if c.head("s1").Busy() {
+			t.Error("the message waits")
+		}
+	})
+}

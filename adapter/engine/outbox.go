@@ -29,11 +29,12 @@ var errOutage = errors.New("the store was away for too long")
 // in order. While there is one, a sender goroutine owns the way to the store and the
 // executor's goroutine only adds. It is guarded by the writer's turn.
 type outbox struct {
-	batches []*store.Batch
-	bytes   int
-	since   time.Time          // when the first of them was issued
-	empty   chan struct{}      // closed when all are acknowledged or the run is lost
-	lost    *store.OwnerResult // set: the store has lost the run, it has to be reinstated first
+	batches    []*store.Batch
+	bytes      int
+	since      time.Time          // when the first of them was issued
+	empty      chan struct{}      // closed when all are acknowledged or the run is lost
+	generation uint64             // of the store, when the stamps were made
+	lost       *store.OwnerResult // set: the store has lost the run, it has to be reinstated first
 }
 
 // appendBriefly sends a batch to a store that may be away, again and again for the
@@ -43,9 +44,13 @@ func (w *writer) appendBriefly(b *store.Batch) (store.OwnerResult, error) {
 	ctx, cancel := context.WithTimeout(e.ctx, handOverAfter)
 	defer cancel()
 	for {
+		generation := e.generation()
 		res, err := e.cfg.Store.Append(ctx, *b)
 		if err == nil || errors.Is(err, store.ErrTooNew) || pause(ctx, resendFirst) != nil {
 			return res, err
+		}
+		if generation != e.generation() {
+			b.Stamp = newStamp() // see restamp
 		}
 	}
 }
@@ -58,7 +63,7 @@ func (w *writer) handOver(b *store.Batch, issued time.Time) {
 }
 
 func (w *writer) openOutbox(since time.Time) {
-	w.outbox = &outbox{since: since, empty: make(chan struct{})}
+	w.outbox = &outbox{since: since, generation: w.r.e.generation(), empty: make(chan struct{})}
 	w.senders.Go(w.send)
 }
 
@@ -109,11 +114,17 @@ func (w *writer) send() {
 	for {
 		w.lock()
 		b, more := w.head()
-		lost := more && w.outbox.lost != nil
+		lost, wait := more && w.outbox.lost != nil, more && w.mustWait()
+		if more && !lost && !wait {
+			w.restamp()
+		}
 		w.unlock()
 		switch {
 		case !more:
 			return
+		case wait:
+			w.rest(askAgain)
+			continue
 		case lost:
 			w.reinstate()
 			continue
@@ -125,14 +136,48 @@ func (w *writer) send() {
 			w.answered(b, &res, asked)
 			continue
 		}
-		if errors.Is(err, store.ErrTooNew) || pause(w.r.e.ctx, delay) != nil {
+		if errors.Is(err, store.ErrTooNew) {
 			w.lock()
 			w.giveUp(errLost)
 			w.unlock()
 		}
+		w.rest(delay)
 		delay = min(2*delay, resendMost)
 	}
 }
+
+// rest pauses the sender. When the engine closes, the run is given up.
+func (w *writer) rest(d time.Duration) {
+	if pause(w.r.e.ctx, d) == nil {
+		return
+	}
+	w.lock()
+	defer w.unlock()
+	w.giveUp(errLost)
+}
+
+// restamp gives a batch that another server process may have taken a stamp of its
+// own: else it could come to stand where it stood in a log that was lost, and a
+// reader would not notice that what is before it differs (H26). The caller holds the
+// turn.
+func (w *writer) restamp() {
+	g := w.r.e.generation()
+	if g == w.outbox.generation {
+		return
+	}
+	w.outbox.generation = g
+	s := w.r.s
+	for _, b := range w.outbox.batches {
+		from := b.Stamp
+		b.Stamp = newStamp()
+		s.box.do(func() { s.ahead.rename(from, b.Stamp) })
+	}
+}
+
+// mustWait reports whether the owner keeps quiet because the store may have lost who
+// the owner is: a run that was not sent yet has nothing to lose by it, and another
+// node may have sent it. The caller holds the turn.
+func (w *writer) mustWait() bool { return !w.r.sent && w.r.e.settling() }
 
 // head answers the batch to be sent next; without one it closes the outbox. The
 // caller holds the turn.

@@ -33,11 +33,14 @@ func (e *Engine) untilAnswered(call func(context.Context) error) bool {
 // kept endings of its session. With OK the run goes on at the sequence number of the
 // account; with anything else it is not ours any more.
 func (e *Engine) bringBack(run store.ReinstateArgs, open []store.NewRow) store.Code {
-	e.replay(run.SID)
+	waiting := e.replay(run.SID)
 	code := e.reinstate(run)
 	e.log.Warn("run lost by the store", zap.String("session", run.SID), zap.String("reinstated", string(code)))
 	if code == store.Busy {
 		e.bury(run, open)
+	}
+	if waiting && code != store.OK {
+		e.arm(run.SID)
 	}
 	return code
 }
@@ -45,6 +48,7 @@ func (e *Engine) bringBack(run store.ReinstateArgs, open []store.NewRow) store.C
 func (e *Engine) reinstate(run store.ReinstateArgs) store.Code {
 	var res store.ReinstateResult
 	answered := e.untilAnswered(func(ctx context.Context) (err error) {
+		run.Stamp = newStamp()
 		res, err = e.cfg.Store.Reinstate(ctx, run)
 		return err
 	})
@@ -69,42 +73,38 @@ func (e *Engine) bury(run store.ReinstateArgs, last []store.NewRow) {
 }
 
 // replay makes sure that the store knows the endings of a session's last minute, in
-// their order.
-func (e *Engine) replay(sid string) {
+// their order. It reports whether messages wait behind the last of them.
+func (e *Engine) replay(sid string) (waiting bool) {
 	for _, k := range e.kept.of(sid) {
-		if !e.finishAgain(k.args) {
-			continue
+		res := e.finishAgain(k.args)
+		if e.lostByStore(res, 0) {
+			switch e.reinstate(k.run) {
+			case store.OK:
+				res = e.finishAgain(k.args)
+			case store.Busy:
+				e.bury(k.run, k.args.Rows)
+			}
 		}
-		switch e.reinstate(k.run) {
-		case store.OK:
-			e.finishAgain(k.args)
-		case store.Busy:
-			e.bury(k.run, k.args.Rows)
-		}
+		waiting = res.Code == store.Waiting
 	}
+	return waiting
 }
 
-// finishAgain repeats an ending without beginning what is behind it. It reports
-// whether the store has lost the run that ended.
-func (e *Engine) finishAgain(args store.FinishArgs) (lost bool) {
+// finishAgain repeats an ending without beginning what is behind it.
+func (e *Engine) finishAgain(args store.FinishArgs) store.OwnerResult {
 	for {
 		var res store.FinishResult
 		answered := e.untilAnswered(func(ctx context.Context) (err error) {
+			args.Stamp = newStamp()
 			res, err = e.cfg.Store.Finish(ctx, args)
 			return err
 		})
-		switch {
-		case !answered:
-			return false
-		case res.Code == store.Aborting:
-			// Asked for when the store had forgotten that the run was over.
-			args.Outcome = store.StateAborted
-			args.End.Name, args.End.Payload = chatrun.EventAbortCompleted, chatrun.AbortCompleted(args.SID, "", true)
-			continue
-		case res.Code == store.Waiting:
-			e.arm(args.SID)
+		if !answered || res.Code != store.Aborting {
+			return res.OwnerResult
 		}
-		return e.lostByStore(res.OwnerResult, 0)
+		// Asked for when the store had forgotten that the run was over.
+		args.Outcome = store.StateAborted
+		args.End.Name, args.End.Payload = chatrun.EventAbortCompleted, chatrun.AbortCompleted(args.SID, "", true)
 	}
 }
 

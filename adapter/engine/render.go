@@ -2,6 +2,8 @@ package engine
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
 	"go.uber.org/zap"
 
@@ -71,15 +73,6 @@ func (c queueCache) observe(en *store.Entry) {
 // queuedMessages renders waiting items in order; one that is nowhere any more was
 // cancelled meanwhile and is left out.
 func (s *session) queuedMessages(ids []string) []chatrun.QueuedMessage {
-	var missing []string
-	for _, id := range ids {
-		if _, ok := s.queue[id]; !ok {
-			missing = append(missing, id)
-		}
-	}
-	if len(missing) > 0 {
-		s.loadQueued(missing)
-	}
 	out := make([]chatrun.QueuedMessage, 0, len(ids))
 	for _, id := range ids {
 		if m, ok := s.queue[id]; ok {
@@ -89,19 +82,33 @@ func (s *session) queuedMessages(ids []string) []chatrun.QueuedMessage {
 	return out
 }
 
-func (s *session) loadQueued(ids []string) {
-	ctx, cancel := context.WithTimeout(s.e.ctx, readTimeout)
-	defer cancel()
-	rows, err := s.e.cfg.Store.QueuedRows(ctx, s.sid, ids)
+// fetchQueued reads the contents of waiting items that entries speak of and that are
+// not known here, before any of the entries is delivered.
+func (s *session) fetchQueued(ctx context.Context, entries []store.Entry) error {
+	if len(s.members) == 0 {
+		return nil
+	}
+	var missing []string
+	for i := range entries {
+		for _, id := range entries[i].QueueIDs {
+			if _, ok := s.queue[id]; !ok && !slices.Contains(missing, id) {
+				missing = append(missing, id)
+			}
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	rows, err := s.e.cfg.Store.QueuedRows(ctx, s.sid, missing)
 	if err != nil {
-		s.logger().Warn("queued messages not readable", zap.Error(err))
-		return
+		return fmt.Errorf("queued messages: %w", err)
 	}
 	for id, row := range rows {
 		if m, ok := queuedMessage(id, row.Data, row.Time); ok {
 			s.queue[id] = m
 		}
 	}
+	return nil
 }
 
 func queuedMessage(id string, data []byte, ms int64) (chatrun.QueuedMessage, bool) {

@@ -45,6 +45,7 @@ type runner struct {
 	fence   int64
 	attempt int
 	memory  memory
+	sent    bool // the store knows that the upstream may have been called
 	out     *writer
 	view    *chatrun.View
 	wireID  string // upstream id, "" before the upstream has named it
@@ -182,7 +183,7 @@ func (r *runner) one(carry func(context.Context, *sink) Outcome) (*store.Item, s
 	r.current.Store(nil)
 	item, row, ended := r.finish(k, outcome, context.Cause(ctx))
 	r.e.cfg.Metrics.RunEnded(r.item.Executor, string(ended), time.Since(began))
-	r.view, r.wireID, r.attempt = nil, "", 0
+	r.view, r.wireID, r.attempt, r.sent = nil, "", 0, false
 	r.forget()
 	return item, row
 }

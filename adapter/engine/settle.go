@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -63,6 +64,16 @@ func (e *Engine) settling() bool {
 	return settling
 }
 
+// settled waits until runs may begin.
+func (e *Engine) settled(ctx context.Context) error {
+	for e.settling() {
+		if err := pause(ctx, askAgain); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // mayBegin reports whether this node starts runs.
 func (e *Engine) mayBegin() bool { return !e.isDraining() && !e.settling() }
 
@@ -90,8 +101,8 @@ func (e *Engine) reaffirm() {
 		e.release(s)
 	}
 	for _, sid := range e.kept.sessions() {
-		if !owned[sid] {
-			e.replay(sid)
+		if !owned[sid] && e.replay(sid) {
+			e.arm(sid)
 		}
 	}
 }

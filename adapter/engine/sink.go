@@ -46,6 +46,9 @@ type openTool struct {
 // Sending is the write-ahead of contract 5.2: acknowledged before the upstream
 // request is written.
 func (k *sink) Sending(ctx context.Context) error {
+	if err := k.r.e.settled(ctx); err != nil {
+		return err
+	}
 	if err := k.patch(ctx, store.Patch{Phase: store.PhaseSent}); err != nil {
 		return err
 	}

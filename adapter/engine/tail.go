@@ -55,6 +55,9 @@ func (s *session) step(ctx context.Context) (more bool, err error) {
 		return s.lost(ctx)
 	}
 	if err == nil {
+		err = s.fetchQueued(ctx, res.Entries)
+	}
+	if err == nil {
 		s.deliverAll(res.Entries)
 		more = len(res.Entries) > 0 && s.pos != res.Head
 	}
@@ -119,7 +122,8 @@ func (s *session) abandon(m *member) {
 // deliverBatch is the owner's way around the log: its own entries, just
 // acknowledged, are delivered from memory if nothing else was written in between.
 func (s *session) deliverBatch(entries []store.NewEntry, b *store.Batch, res *store.OwnerResult) {
-	if !s.open || s.pos != res.Before || res.Last.Offset != res.Before.Offset+int64(len(entries)) {
+	again := res.Code == store.Dup && len(entries) > 0 && res.Last.Stamp != store.EntryStamp(b.Stamp, len(entries)-1)
+	if !s.open || again || s.pos != res.Before || res.Last.Offset != res.Before.Offset+int64(len(entries)) {
 		s.follow()
 		return
 	}
@@ -191,6 +195,10 @@ func (s *session) send(m *member, en *store.Entry, ev *Event) {
 	at, shown := en.Position(), m.shown
 	number, numbered := s.ahead.number(en, m.passed)
 	seen := numbered && number < m.ahead
+	passed := m.passed
+	if numbered {
+		passed = number + 1
+	}
 	switch {
 	case en.Kind == store.KindStarted:
 		shown = en.Run
@@ -198,14 +206,15 @@ func (s *session) send(m *member, en *store.Entry, ev *Event) {
 		shown = ""
 	}
 	if ev != nil && !seen && (en.Except == "" || en.Except != m.sock.ID()) {
-		if !m.sock.Send(ev, Room{SessionID: s.sid, Incarnation: s.ep, Position: at, ShownRun: shown}) {
+		if !m.sock.Send(ev, s.roomAt(m, at, shown, passed)) {
 			s.fallBehind(m)
 			return
 		}
 	}
 	m.pos, m.shown = at, shown
+	m.passed = passed
 	if numbered {
-		m.passed, m.ahead = number+1, max(m.ahead, number+1)
+		m.ahead = max(m.ahead, passed)
 	}
 	if en.Kind == store.KindEnd {
 		m.ended, m.endedAt = en.Run, time.Now()
@@ -232,6 +241,9 @@ func (s *session) catchUp(m *member) {
 	for !m.waits() && m.pos != s.pos && m.pos.Offset < s.pos.Offset {
 		ctx, cancel := context.WithTimeout(s.e.ctx, readTimeout)
 		res, err := s.e.cfg.Store.ReadLog(ctx, s.sid, s.ep, m.pos, readLimit)
+		if err == nil {
+			err = s.fetchQueued(ctx, res.Entries)
+		}
 		cancel()
 		if err != nil || res.Code != store.OK || len(res.Entries) == 0 {
 			s.abandon(m)

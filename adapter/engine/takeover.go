@@ -174,7 +174,7 @@ func (r *runner) pickUpFailed(res store.TakeOverResult, cause string) {
 func (r *runner) pickUpWith(res store.TakeOverResult, carry func(context.Context, *sink) Outcome) {
 	rec := res.Session.Run
 	r.view = foldRun(res.Checkpoint, res.Entries, rec.Run)
-	r.wireID = rec.WireID
+	r.wireID, r.sent = rec.WireID, rec.Phase != store.PhaseStarting
 	r.launch(func() {
 		r.loop(res.Item, res.Row, func(ctx context.Context, k *sink) Outcome {
 			r.recall(ctx, rec)

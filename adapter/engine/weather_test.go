@@ -36,6 +36,7 @@ type weather struct {
 	muted   bool
 	taken   func() // called between a snapshot and its answer
 	ended   func() // called between an ending and its answer
+	offered func() // called in the place of the answer to a message
 }
 
 func newWeather(st store.Store) *weather { return &weather{Store: st} }
@@ -54,6 +55,9 @@ func (w *weather) whenTaken(f func()) { w.mu.Lock(); defer w.mu.Unlock(); w.take
 
 // afterFinish has f called when the next ending is stored and not answered yet.
 func (w *weather) afterFinish(f func()) { w.mu.Lock(); defer w.mu.Unlock(); w.ended = f }
+
+// submits has f called when the next message is stored, and its answer lost.
+func (w *weather) submits(f func()) { w.mu.Lock(); defer w.mu.Unlock(); w.offered = f }
 
 // through lets a call pass as the weather is.
 func through[T any](ctx context.Context, w *weather, call func(context.Context) (T, error)) (T, error) {
@@ -118,7 +122,16 @@ func (w *weather) FreeSlot(ctx context.Context, gateway, run string) error {
 }
 
 func (w *weather) Submit(ctx context.Context, a store.SubmitArgs) (store.SubmitResult, error) {
-	return through(ctx, w, func(ctx context.Context) (store.SubmitResult, error) { return w.Store.Submit(ctx, a) })
+	res, err := through(ctx, w, func(ctx context.Context) (store.SubmitResult, error) { return w.Store.Submit(ctx, a) })
+	w.mu.Lock()
+	offered := w.offered
+	w.offered = nil
+	w.mu.Unlock()
+	if offered != nil {
+		offered()
+		return store.SubmitResult{}, unanswered(ctx)
+	}
+	return res, err
 }
 
 func (w *weather) Withdraw(ctx context.Context, sid, qid, run string) (store.WithdrawResult, error) {

@@ -202,7 +202,8 @@ func (w *writer) maintain(now bool) (renew bool) {
 	if at >= fenceAfter && w.r.e.lossy() {
 		w.tellReconnecting()
 	}
-	return !w.gone && w.outbox == nil && (now || at >= freshFor)
+	due := now || at >= freshFor || w.generation != w.r.e.generation()
+	return due && !w.gone && w.outbox == nil && !w.mustWait()
 }
 
 // renewNow has the keeper ask the store at once whether the run is still ours.
@@ -243,6 +244,9 @@ func (w *writer) write(batch []pending, p store.Patch) error {
 func (w *writer) accept(b *store.Batch, res *store.OwnerResult, asked asking) {
 	s := w.r.s
 	w.r.seq, w.built = b.Seq, max(w.built, b.Seq)
+	if b.Patch.Phase != "" {
+		w.r.sent = b.Patch.Phase != store.PhaseStarting
+	}
 	w.confirmed(asked)
 	s.box.do(func() { s.deliverBatch(b.Events, b, res) })
 }
