@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -82,12 +83,8 @@ func Open(t testing.TB, o Options) *Client {
 func TryOpen(t testing.TB, o Options) (*Client, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	next := 0
-	node := func() string {
-		url := o.URLs[next%len(o.URLs)]
-		next++
-		return url
-	}
+	var next atomic.Uint32 // requests are sent and received by two goroutines
+	node := func() string { return o.URLs[int(next.Add(1)-1)%len(o.URLs)] }
 	if o.Kind == wire.WebSocket || o.Kind == "" {
 		node = func() string { return o.URLs[0] }
 	}
