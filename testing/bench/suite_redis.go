@@ -133,6 +133,8 @@ func returning(b *binaries, s sizes) scenario {
 			compare(snapshots, "snapshots", "", budget{none: true}),
 			compare(failures, "errors", "", budget{none: true}),
 			compare(cpuPerUnit, "CPU/delta", "µs", budget{}),
+			compare(storeCPU, "CPU/delta, Redis", "µs", budget{}),
+			compare(storeCommands, "commands/delta", "", budget{}),
 			compare(peakTotal, "peak memory", "MB", budget{}),
 			disturbance(stormEdge, stormPeer),
 			{ours: stormEdge, peer: stormPeer, metric: load, label: "generator's core", unit: "%"},
