@@ -46,30 +46,34 @@ func (w *watcher) runOf(e Entry, p payload) (int, bool) {
 		run, ok := w.t.index[qid]
 		return run, ok
 	}
-	if again, ok := w.answerToRepeat(e); ok {
+	if again, ok := w.answerToRepeat(e); ok && w.madeUp(e, p) {
 		return again, true
 	}
 	return w.next, w.next < len(w.t.runs) || !w.following
 }
 
-// answerToRepeat finds the message that was sent again and had ended, if an ending
-// that names nothing can only be the answer to that: a run that has started ends
-// under its upstream id.
-func (w *watcher) answerToRepeat(e Entry) (int, bool) {
-	if w.following && w.active && !w.started && w.next < len(w.t.runs) && w.couldBe(w.next, e) {
-		return 0, false
+// detailsGone is the cause that an ending gives which is made from the transcript.
+const detailsGone = "The run has ended; its details are no longer available"
+
+// madeUp: an ending that names nothing was made from the transcript, and is not the
+// log's.
+func (w *watcher) madeUp(e Entry, p payload) bool {
+	if e.Name == "abort.completed" {
+		return !w.following || !w.aborting
 	}
-	found := -1
+	return p.Error == detailsGone
+}
+
+// answerToRepeat finds the message that was sent again, had ended, and for which
+// the answer to that is still due.
+func (w *watcher) answerToRepeat(e Entry) (int, bool) {
 	for qid, again := range w.resent {
 		run, ok := w.t.index[qid]
-		if !ok || run >= w.next && w.following || !w.couldBe(run, e) {
-			continue
-		}
-		if found < 0 || w.endings[run] <= again {
-			found = run
+		if ok && (run < w.next || !w.following) && w.endings[run] <= again && w.couldBe(run, e) {
+			return run, true
 		}
 	}
-	return found, found >= 0
+	return 0, false
 }
 
 // couldBe says whether an ending without any text fits a run.

@@ -20,6 +20,7 @@ type watcher struct {
 	dequeued  bool
 	window    bool // it has been seen to leave the queue, and has not started
 	started   bool
+	aborting  bool
 	broken    bool // its text is wrong already
 	text      string
 	tools     []string
@@ -69,6 +70,8 @@ func (w *watcher) take(e Entry) {
 		w.begins(qid, &w.peer, "its message")
 	case e.Name == "run.started":
 		w.begins(w.c.calls[p.RunID].QID, &w.started, "its start")
+	case e.Name == "abort.started":
+		w.aborting = true
 	case e.Name == "message.delta":
 		w.delta(p.Delta)
 	case e.Name == "tool.started":
@@ -131,7 +134,7 @@ func (w *watcher) compare(s Snapshot) {
 // open takes up the run that a snapshot shows as going on.
 func (w *watcher) open(s Snapshot, run Run) {
 	w.next = len(s.Runs) - 1
-	w.active, w.peer, w.dequeued, w.started = true, true, true, s.Started
+	w.active, w.peer, w.dequeued, w.started, w.aborting = true, true, true, s.Started, s.Aborting
 	w.text, w.tools = run.Text, append(slices.Clone(run.Tools), s.Running...)
 }
 
@@ -139,7 +142,7 @@ func (w *watcher) open(s Snapshot, run Run) {
 func (w *watcher) begin(run int) {
 	w.next, w.text, w.tools = run, "", nil
 	w.active, w.maybe, w.peer, w.dequeued, w.started, w.broken = false, false, false, false, false, false
-	w.window = false
+	w.window, w.aborting = false, false
 }
 
 func (w *watcher) name(run int) string {
@@ -185,11 +188,12 @@ func (w *watcher) queue(p payload) {
 	}
 }
 
-// vanished: what has waited still waits, or is said to run, or was taken back.
+// vanished: what has waited still waits, or is said to run, or was taken back. The
+// list that answers a cancelled message sent again may be ahead of the log.
 func (w *watcher) vanished(p payload) {
 	now := p.queueIDs()
 	for _, qid := range w.waiting {
-		if qid == p.Dequeued || slices.Contains(now, qid) {
+		if qid == p.Dequeued || slices.Contains(now, qid) || w.repeatedCancelled() {
 			continue
 		}
 		if m := w.t.message(qid); !m.cancelled && len(m.refusals) == 0 {
@@ -197,6 +201,15 @@ func (w *watcher) vanished(p payload) {
 		}
 	}
 	w.waiting = now
+}
+
+func (w *watcher) repeatedCancelled() bool {
+	for qid := range w.resent {
+		if w.t.message(qid).cancelled {
+			return true
+		}
+	}
+	return false
 }
 
 // inOrder: what waits runs in the order in which it waits.
