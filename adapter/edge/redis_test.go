@@ -45,6 +45,7 @@ func (e *env) handshake() (status int, retryAfter string) {
 
 // A whole run goes through one node and its transcript is read on another.
 func TestRunThroughRedis(t *testing.T) {
+	t.Parallel()
 	r := redisserver.Start(t)
 	a := start(t, sharing(r))
 	b := a.startNode(nil)
@@ -74,6 +75,7 @@ func TestRunThroughRedis(t *testing.T) {
 // anchors d.6: Redis is down at the start. The process lives, is not ready, and
 // works as soon as Redis is there.
 func TestRedisDownAtStart(t *testing.T) {
+	t.Parallel()
 	r := redisserver.Start(t)
 	r.Kill()
 	began := time.Now()
@@ -109,6 +111,7 @@ const attachPatience = 10 * time.Second
 // Contract 9.1: while Redis is away the node is not ready and takes no
 // connections, but those it has stay.
 func TestRedisAway(t *testing.T) {
+	t.Parallel()
 	r := redisserver.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 	e := start(t, sharing(r))
 	c := e.client(aliceToken)
@@ -131,6 +134,7 @@ func TestRedisAway(t *testing.T) {
 
 // An eviction policy that drops sessions shows in health and once in the log.
 func TestRedisProblemsShow(t *testing.T) {
+	t.Parallel()
 	r := redisserver.Start(t, "--maxmemory-policy", "allkeys-lru")
 	e := start(t, sharing(r))
 	eventually(t, "the core is degraded", func() bool { return e.core.Status() == "degraded" })

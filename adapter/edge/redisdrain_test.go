@@ -14,8 +14,10 @@ import (
 // any case; the message that waits is begun by the other node, whose clients see
 // all of it, and the whole exit takes no longer than the window.
 func TestDrainHandsOverR9(t *testing.T) {
+	t.Parallel()
 	for name, ends := range map[string]bool{"the run ends in time": true, "the run is cut": false} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r := redisserver.Start(t)
 			a := start(t, sharing(r))
 			b := a.startNode(nil)

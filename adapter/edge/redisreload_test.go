@@ -36,6 +36,7 @@ func setPassword(t *testing.T, r *redisserver.Server, is, becomes string) {
 // R5: other credentials of Redis are the same core with a new client. Connections
 // and runs do not notice; an equal configuration changes nothing (R6).
 func TestRedisCredentialsR5(t *testing.T) {
+	t.Parallel()
 	r := redisserver.Start(t, "--requirepass", "first")
 	e := start(t, func(s *Settings) {
 		sharing(r)(s)
@@ -69,6 +70,7 @@ func TestRedisCredentialsR5(t *testing.T) {
 
 // R5: timeouts and durability change in place too.
 func TestRedisTimeoutsR5(t *testing.T) {
+	t.Parallel()
 	r := redisserver.Start(t)
 	e := start(t, sharing(r))
 	c := e.client(aliceToken)
@@ -88,6 +90,7 @@ func TestRedisTimeoutsR5(t *testing.T) {
 // Two nodes have one access token; when one of them replaces it, the other one
 // notices and closes what the old one had admitted.
 func TestAccessTokenOfAllNodes(t *testing.T) {
+	t.Parallel()
 	r := redisserver.Start(t)
 	generated := func(s *Settings) {
 		sharing(r)(s)
