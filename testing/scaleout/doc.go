@@ -23,6 +23,6 @@
 //	RES-07           takeover_test.go  a stored response is recovered by the taker
 //	SCL-03           herd_test.go      300 clients lose their node at once
 //
-// The example of the README and the rights it names for Redis are run as they stand:
-// example_test.go, acl_test.go.
+// The example of the README, its configurations and the rights it names for Redis are
+// tried as they stand: example_test.go, readme_test.go, acl_test.go.
 package scaleout
