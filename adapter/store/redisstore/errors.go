@@ -22,7 +22,7 @@ var (
 // script's first write meets those about memory and replicas, or none of it does.
 var refusals = []string{
 	"LOADING", "READONLY", "MISCONF", "CLUSTERDOWN", "TRYAGAIN", "OOM", "NOREPLICAS", "MASTERDOWN", "BUSY",
-	"NOAUTH", "WRONGPASS", "NOPERM", "MOVED", "ASK", "CROSSSLOT",
+	"REPLACED", "NOAUTH", "WRONGPASS", "NOPERM", "MOVED", "ASK", "CROSSSLOT",
 }
 
 // mapError sorts errors into those of the contract (section 4).

@@ -83,6 +83,17 @@ func (g *generations) server(addr string) *server {
 	return s
 }
 
+// process returns the run_id of the process that serves an address, as far as this
+// node knows; empty if it does not.
+func (g *generations) process(addr string) string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if s := g.servers[addr]; s != nil && !s.refuses.Load() {
+		return s.is.run
+	}
+	return ""
+}
+
 // seen notes that all masters of a cluster have been looked at.
 func (g *generations) seen() {
 	g.mu.Lock()

@@ -23,7 +23,7 @@ func (st *Store) Submit(ctx context.Context, a store.SubmitArgs) (store.SubmitRe
 		st.channel(a.SID), random(12), random(6), a.Guard.Owner, a.Guard.Profile,
 		at.Source, at.Model, at.Provider, at.Title, at.Preview,
 		it.QID, it.Run, it.Digest, it.Executor, it.CID, it.Profile, string(it.Row.Role), it.Row.Data, it.Options,
-		flag(a.Start != nil), start.Token, start.Node, start.TTL.Milliseconds(), a.NotAfter)
+		flag(a.Start != nil), start.Token, start.Node, start.TTL.Milliseconds(), a.NotAfter, st.process(ctx, a.SID))
 	if err != nil {
 		return store.SubmitResult{}, err
 	}
@@ -53,7 +53,7 @@ func (st *Store) Submit(ctx context.Context, a store.SubmitArgs) (store.SubmitRe
 
 // Withdraw implements store.Items.
 func (st *Store) Withdraw(ctx context.Context, sid, qid, run string) (store.WithdrawResult, error) {
-	r, err := st.session(ctx, "withdraw", sid, st.channel(sid), random(6), qid, run)
+	r, err := st.session(ctx, "withdraw", sid, st.channel(sid), random(6), qid, run, st.process(ctx, sid))
 	if err != nil {
 		return store.WithdrawResult{}, err
 	}

@@ -75,14 +75,7 @@ type job struct {
 // lane returns the one of a key's shard. In a cluster that is told by the slots as
 // they were last seen; the client redirects what has moved.
 func (ls *lanes) lane(ctx context.Context, s *script, key string) *lane {
-	addr := ""
-	if c, ok := ls.link.client.(*redis.ClusterClient); ok {
-		if master, err := c.MasterForKey(ctx, key); err == nil {
-			addr = master.Options().Addr
-		}
-	} else {
-		addr = ls.link.shards.place()
-	}
+	addr := ls.link.serving(ctx, key)
 	to := way{addr, s.lane}
 	ls.mu.RLock()
 	l := ls.all[to]

@@ -34,6 +34,20 @@ func (l *link) timeout(ctx context.Context) (context.Context, context.CancelFunc
 	return context.WithTimeout(ctx, l.opts.Timeout)
 }
 
+// serving returns the address of the server that has a key, in a cluster as its
+// slots were last seen; empty if that is not known.
+func (l *link) serving(ctx context.Context, key string) string {
+	c, ok := l.client.(*redis.ClusterClient)
+	if !ok {
+		return l.shards.place()
+	}
+	master, err := c.MasterForKey(ctx, key)
+	if err != nil {
+		return ""
+	}
+	return master.Options().Addr
+}
+
 func (l *link) close() error {
 	l.shards.close()
 	if err := l.client.Close(); err != nil {

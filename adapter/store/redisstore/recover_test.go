@@ -290,3 +290,61 @@ func TestEmptyStore(t *testing.T) {
 		t.Fatalf("the buried message: %+v", res)
 	}
 }
+
+// TestDecidedBefore: what a node decided to begin before it knew of a new process is
+// not executed by that process, which may lack what an owner is about to bring
+// back. Everything else is; and so is the same call once the node knows.
+func TestDecidedBefore(t *testing.T) {
+	for name, deploy := range map[string]func(*testing.T) *Store{
+		"standalone": func(t *testing.T) *Store { return open(t, Options{Addrs: []string{redisserver.Start(t).Addr}}) },
+		"cluster":    func(t *testing.T) *Store { return openCluster(t, redisserver.StartCluster(t, 3), Options{}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			st := deploy(t)
+			ctx := t.Context()
+			submitted(t, st, offer("s", "q1"), store.Started)
+			submitted(t, st, offer("s", "q2"), store.Queued)
+			if err := st.lookAround(ctx); err != nil {
+				t.Fatal(err)
+			}
+			// The node knows another process than the one that serves.
+			set := func(run func(string) string) {
+				st.generations.mu.Lock()
+				defer st.generations.mu.Unlock()
+				for _, s := range st.generations.servers {
+					s.is.run = run(s.is.run)
+				}
+			}
+			st.looking() // nobody tells it
+			st.work.Wait()
+			set(func(run string) string { return "x" + run })
+
+			end := store.FinishArgs{
+				Batch: deltas("s", "run-q1", 1, 1), Outcome: store.StateCompleted, End: store.NewEntry{Name: "run.completed"},
+				Pop: []string{"gateway"}, Node: "n1",
+			}
+			_, err := st.Finish(ctx, end)
+			wantError(t, "Finish that pops", err, store.ErrUnavailable)
+			_, err = st.Submit(ctx, offer("new", "q"))
+			wantError(t, "Submit that starts", err, store.ErrUnavailable)
+			_, err = st.Withdraw(ctx, "s", "q2", "run-q2")
+			wantError(t, "Withdraw", err, store.ErrUnavailable)
+			submitted(t, st, offer("s", "q3"), store.Queued)
+			appended(t, st, end.Batch, store.OK)
+			end.Batch, end.Pop = deltas("s", "run-q1", 2, 1), nil
+			if res, err := st.Finish(ctx, end); err != nil || res.Code != store.Waiting {
+				t.Fatal(res.Code, err)
+			}
+			take := store.TakeOverArgs{SID: "s", Token: "taker", Node: "n2", TTL: time.Minute}
+			_, err = st.TakeOver(ctx, take)
+			wantError(t, "TakeOver", err, store.ErrUnavailable)
+			if h := headOf(t, st, "s"); h.Run.Run != "" || h.QueueLength != 2 || headOf(t, st, "new").Exists() {
+				t.Fatalf("something was begun: %+v", h)
+			}
+			set(func(run string) string { return run[1:] })
+			if res, err := st.TakeOver(ctx, take); err != nil || res.Code != store.Next {
+				t.Fatal(res.Code, err)
+			}
+		})
+	}
+}

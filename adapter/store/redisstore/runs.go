@@ -104,7 +104,7 @@ func (st *Store) Release(ctx context.Context, sid, token, run string, seq int64,
 func (st *Store) Finish(ctx context.Context, a store.FinishArgs) (store.FinishResult, error) {
 	args := make([]any, 0, 32+3*len(a.Events)+2*len(a.Rows))
 	args = append(args, st.channel(a.SID), stamped(a.Stamp), a.Token, a.Run, a.Seq, a.TTL.Milliseconds(),
-		string(a.Outcome), a.Node, flag(a.Pop != nil))
+		string(a.Outcome), a.Node, st.process(ctx, a.SID), flag(a.Pop != nil))
 	args = append(args, texts(a.Pop)...)
 	u := &a.Usage
 	args = append(args, u.Input, u.Output, u.CacheRead, u.CacheWrite, u.Reasoning, u.Context)
@@ -141,7 +141,7 @@ func (st *Store) RequestAbort(ctx context.Context, sid string, g store.Guard, ru
 
 // TakeOver implements store.Runs.
 func (st *Store) TakeOver(ctx context.Context, a store.TakeOverArgs) (store.TakeOverResult, error) {
-	args := append([]any{st.channel(a.SID), random(6), a.Token, a.Node, a.TTL.Milliseconds(), flag(a.Caps != nil)}, texts(a.Caps)...)
+	args := append([]any{st.channel(a.SID), random(6), a.Token, a.Node, a.TTL.Milliseconds(), st.process(ctx, a.SID), flag(a.Caps != nil)}, texts(a.Caps)...)
 	r, err := st.session(ctx, "takeover", a.SID, args...)
 	if err != nil {
 		return store.TakeOverResult{}, err

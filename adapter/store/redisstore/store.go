@@ -239,6 +239,16 @@ func network(err error) error {
 	return err
 }
 
+// process names the server process that this node takes for the one that serves a
+// session. What is begun at another one was decided too early (contract 9.4).
+func (st *Store) process(ctx context.Context, sid string) string {
+	l := st.use()
+	defer l.release()
+	ctx, cancel := l.timeout(ctx)
+	defer cancel()
+	return st.generations.process(l.serving(ctx, st.sessionKey("h", sid)))
+}
+
 // session runs a script on a session.
 func (st *Store) session(ctx context.Context, name, sid string, args ...any) (*reply, error) {
 	if err := checkSID(sid); err != nil {

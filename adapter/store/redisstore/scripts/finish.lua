@@ -1,12 +1,13 @@
 -- Ends the active run and, in the same step, begins the next queued item.
 -- keys: h t e q i d dx k l n a z
--- args: channel, stamp, token, run, sequence, ttl, outcome, node, 1 to pop, executor classes,
+-- args: channel, stamp, token, run, sequence, ttl, outcome, node, known process, 1 to pop, executor classes,
 --       usage (input, output, cache read, cache write, reasoning, context),
 --       events (kind, name, payload), end name, end payload, rows (role, data)
 -- include: root log trim rows ledger queue run owner life
 local channel = arg()
 stamp = arg()
-local token, run, seq, ttl, outcome, node, pops, classes = arg(), arg(), int(), int(), arg(), arg(), int() == 1, {}
+local token, run, seq, ttl, outcome, node, process = arg(), arg(), int(), int(), arg(), arg(), arg()
+local pops, classes = int() == 1, {}
 for _, class in ipairs(strings()) do classes[class] = true end
 
 -- answer completes an owner's reply by the item that has begun.
@@ -29,6 +30,7 @@ if seq ~= num('as') + 1 then return refused('back', run) end
 if num('ab') == 1 and outcome ~= 'aborted' then return refused('aborting', run) end
 if num('ab') == 0 and outcome == 'aborted' then return refused('bad', run) end
 if outcome ~= 'completed' and outcome ~= 'failed' and outcome ~= 'aborted' then return refused('bad', run) end
+if pops and replaced(process) then return otherProcess() end
 
 -- Input and context are of the latest run that reported them, the rest are sums.
 for _, field in ipairs({'ui', 'uo', 'ucr', 'ucw', 'ure', 'uc'}) do

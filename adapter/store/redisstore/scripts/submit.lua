@@ -2,7 +2,7 @@
 -- keys: h t e q i d dx k l n a z
 -- args: channel, new incarnation, stamp, owner, profile, source, model, provider, title, preview,
 --       qid, run, digest, executor, cid, profile, role, data, options,
---       1 to start, token, node, ttl, not after
+--       1 to start, token, node, ttl, not after, known process
 -- include: root log rows ledger queue run life
 local channel, ep = arg(), arg()
 stamp = arg()
@@ -11,7 +11,7 @@ local it = {
   qid = arg(), run = arg(), dig = arg(), ex = arg(), cid = arg(), pro = arg(),
   role = arg(), data = arg(), opts = arg(), acc = now,
 }
-local start, token, node, ttl, notAfter = int() == 1, arg(), arg(), int(), int()
+local start, token, node, ttl, notAfter, process = int() == 1, arg(), arg(), int(), int(), arg()
 
 local function answer(code, bo, bz, lo, lz, state, run, rowID)
   local orphan = code == 'queued' and not alive() and 1 or 0
@@ -46,6 +46,7 @@ local known = recall('q' .. it.qid)
 if known then return again(known) end
 if late(notAfter) then return refuse('expired') end
 start = start and not busy()
+if start and replaced(process) then return otherProcess() end
 local bytes = size(it)
 if bytes > limits.itemBytes then return refuse('full') end
 if not start and (num('ql') >= limits.items or num('qb') + bytes > limits.queueBytes) then return refuse('full') end

@@ -1,11 +1,11 @@
 -- Claims a busy session whose owner's lease has ended.
 -- lane: none
 -- keys: h t e q i d dx k l n a z
--- args: channel, stamp, token, node, ttl, 1 if limited to classes, executor classes
+-- args: channel, stamp, token, node, ttl, known process, 1 if limited to classes, executor classes
 -- include: root log rows ledger queue run
 local channel = arg()
 stamp = arg()
-local token, node, ttl, limited, classes = arg(), arg(), int(), int() == 1, {}
+local token, node, ttl, process, limited, classes = arg(), arg(), int(), arg(), int() == 1, {}
 for _, class in ipairs(strings()) do classes[class] = true end
 
 -- taken answers the holder of the tenure.
@@ -28,6 +28,7 @@ if token ~= '' and str('tok') == token and str('run') ~= '' and str('tk') ~= '' 
 if alive() then return refuse('held', call('PTTL', key.l), str('nd'), '') end
 local class = str('run') ~= '' and str('ex') or item(queue()[1]).ex
 if limited and not classes[class] then return refuse('unfit', 0, '', class) end
+if replaced(process) then return otherProcess() end
 
 grant(token, node, ttl)
 if str('run') == '' then

@@ -1,10 +1,10 @@
 -- Makes sure that an attempt of an item never runs.
 -- keys: h t e q i d dx k l n a z
--- args: channel, stamp, qid, run
+-- args: channel, stamp, qid, run, known process
 -- include: root log rows ledger queue run
 local channel = arg()
 stamp = arg()
-local qid, run = arg(), arg()
+local qid, run, process = arg(), arg(), arg()
 local rec = recall('q' .. qid)
 local mine = rec and rec.run == run
 local function answer(code)
@@ -15,6 +15,7 @@ if mine and (rec.ack == 1 or (rec.s ~= 'queued' and rec.s ~= 'active')) then ret
 if mine and rec.s == 'active' then return answer('active') end
 local code = (rec and not mine) and 'kept' or 'done'
 if call('HEXISTS', key.d, 'w' .. run) == 1 then return answer(code) end
+if replaced(process) then return otherProcess() end
 enter('w' .. run, {})
 if mine then
   write('HDEL', key.d, 'q' .. qid, 'r' .. run)

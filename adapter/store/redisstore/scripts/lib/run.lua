@@ -30,6 +30,19 @@ local function generation()
   return type(info) == 'string' and string.match(info, 'run_id:(%x+)') or ''
 end
 
+-- replaced reports whether another process serves than the one that the node knew
+-- when it decided to call. What was decided then must not be begun here: owners may
+-- be about to bring back what this process lacks. Where nobody can tell it does not
+-- count.
+local function replaced(known)
+  if known == '' then return false end
+  local serves = generation()
+  return serves ~= '' and serves ~= known
+end
+local function otherProcess()
+  return redis.error_reply('REPLACED another process serves than the caller knew')
+end
+
 -- begin makes an item the active run and returns the id of its user row.
 local function begin(it, dequeued)
   set('run', it.run)
