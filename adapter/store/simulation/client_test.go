@@ -48,7 +48,11 @@ func (c *client) send(qid string) {
 		return
 	}
 	open := true
-	item := store.Item{QID: qid, Run: w.name("run"), Digest: qid, CID: fmt.Sprint("cid", c.id)}
+	item := store.Item{
+		QID: qid, Run: w.name("run"), Digest: qid, CID: fmt.Sprint("cid", c.id),
+		Row: store.NewRow{Role: store.RoleUser, Data: []byte(qid)},
+	}
+	w.knows(qid, c.sid)
 	n.after(5, func() {
 		n.accept(c.sid, item, func(t told) {
 			if !open {
@@ -101,7 +105,11 @@ func (c *client) caughtUp() bool {
 		return false
 	}
 	v := c.views[len(c.views)-1]
-	return v.from.Offset+int64(len(v.entries)) == h.Head.Offset
+	at := v.from
+	if n := len(v.entries); n > 0 {
+		at = v.entries[n-1].Position()
+	}
+	return v.incarnation == h.Incarnation && at == h.Head
 }
 
 // view is what a watcher has seen since a snapshot: it must be the log.

@@ -17,12 +17,19 @@ type node struct {
 	paused   int64
 	cut      int64
 	runs     []*run
+
+	known        uint64 // generation of the store
+	settled      int64  // nothing begins before
+	takeOverFrom int64
+	kept         []kept
 }
 
 func (n *node) boot() {
 	n.epoch++
 	n.alive, n.draining, n.runs = true, false, nil
+	n.kept, n.known, n.settled, n.takeOverFrom = nil, n.w.mem.Generation(), 0, n.w.now+settleTime
 	n.after(n.w.upTo(1000), n.sweep)
+	n.after(n.w.upTo(1000), n.watchGeneration)
 }
 
 func (n *node) kill(down int64) {
@@ -31,7 +38,7 @@ func (n *node) kill(down int64) {
 	}
 	n.alive = false
 	n.epoch++
-	n.runs = nil
+	n.runs, n.kept = nil, nil
 	n.w.after(down, n.boot)
 }
 
@@ -54,7 +61,8 @@ func (n *node) after(delay int64, do func()) {
 
 func (n *node) token() string { return n.w.name(fmt.Sprintf("%s/%d/", n.id, n.epoch)) }
 
-// call sends a request to the store. It may be lost, executed late, executed
+// call sends a request to the store. The first one to another server process makes
+// the node notice; what was on its way to the one before goes nowhere. It may be lost, executed late, executed
 // twice, or its answer lost; then answers ErrUnknown after the call's limit.
 func call[T any](n *node, do func() (T, error), then func(T, error)) {
 	w, answered := n.w, false
@@ -64,7 +72,13 @@ func call[T any](n *node, do func() (T, error), then func(T, error)) {
 			then(v, err)
 		}
 	}
+	n.look()
+	process := w.mem.Generation()
 	execute := func() (T, error) {
+		if w.mem.Generation() != process {
+			var zero T
+			return zero, errGone
+		}
 		v, err := do()
 		w.audit()
 		return v, err
@@ -75,15 +89,19 @@ func call[T any](n *node, do func() (T, error), then func(T, error)) {
 	})
 	deliver := func() {
 		v, err := execute()
+		if errors.Is(err, errGone) {
+			return
+		}
 		if n.cut <= w.now || w.calm {
 			n.after(w.upTo(15), func() { answer(v, err) })
 		}
 	}
+	stormy := !w.calm && w.now >= w.quietUntil
 	switch f := w.rng.IntN(100); {
-	case !w.calm && n.cut > w.now, !w.calm && f < 4: // lost
-	case !w.calm && f < 8: // late, the connection long closed
+	case !w.calm && n.cut > w.now, stormy && f < 4: // lost
+	case stormy && f < 8: // late, the connection long closed
 		w.after(w.upTo(longestLag), func() { _, _ = execute() })
-	case !w.calm && f < 12: // answer lost
+	case stormy && f < 12: // answer lost
 		w.after(w.upTo(15), func() { _, _ = execute() })
 	case !w.calm && f < 14: // sent twice
 		w.after(w.upTo(15), deliver)
@@ -96,10 +114,15 @@ func call[T any](n *node, do func() (T, error), then func(T, error)) {
 // insist repeats a call while its outcome is unknown and the time is not over
 // (0: without end), then hands over the answer or ErrUnknown.
 func insist[T any](n *node, until int64, do func() (T, error), then func(T, error)) {
-	call(n, do, func(v T, err error) {
+	offer(n, until, func() func() (T, error) { return do }, then)
+}
+
+// offer is insist with a request that is made anew for each try.
+func offer[T any](n *node, until int64, request func() func() (T, error), then func(T, error)) {
+	call(n, request(), func(v T, err error) {
 		pause := 50 + n.w.upTo(250)
-		if errors.Is(err, store.ErrUnknown) && (until == 0 || n.w.now+pause < until) {
-			n.after(pause, func() { insist(n, until, do, then) })
+		if unknown(err) && (until == 0 || n.w.now+pause < until) {
+			n.after(pause, func() { offer(n, until, request, then) })
 			return
 		}
 		then(v, err)
@@ -118,12 +141,28 @@ func (n *node) arm(sid string, delay, until int64, then, failed func()) {
 		})
 }
 
+// errGone: the server process to which a request was sent is not there any more.
+var errGone = errors.New("gone")
+
+// sameProcess is a request that a server process refuses which the node did not
+// know when it decided: it may not begin anything there before it has settled.
+func sameProcess[T any](n *node, do func() (T, error)) func() (T, error) {
+	known := n.known
+	return func() (T, error) {
+		if n.w.mem.Generation() != known && n.w.without != settle {
+			var zero T
+			return zero, errGone
+		}
+		return do()
+	}
+}
+
 func ignore() {}
 
 // sweep is the loop of flow 5.11.
 func (n *node) sweep() {
 	n.after(1000+n.w.upTo(1000), n.sweep)
-	if n.draining {
+	if !n.mayTakeOver() {
 		return
 	}
 	call(n, func() ([]store.Due, error) { return n.w.store.Due(background, 8) }, func(due []store.Due, err error) {
@@ -152,14 +191,22 @@ func (n *node) rescore(d store.Due, res store.TakeOverResult) {
 
 // takeOver is flow 5.6 from its TakeOver on.
 func (n *node) takeOver(sid string, then func(store.TakeOverResult)) {
-	if n.draining {
+	n.claim(store.TakeOverArgs{SID: sid, Token: n.token(), Node: n.id, TTL: ms(leaseTTL)}, n.w.now+3*callLimit, then)
+}
+
+func (n *node) claim(args store.TakeOverArgs, until int64, then func(store.TakeOverResult)) {
+	if !n.mayTakeOver() {
 		return
 	}
-	args := store.TakeOverArgs{SID: sid, Token: n.token(), Node: n.id, TTL: ms(leaseTTL)}
-	issued := n.w.now
-	insist(n, n.w.now+3*callLimit, func() (store.TakeOverResult, error) { return n.w.store.TakeOver(background, args) },
+	sid, issued, known := args.SID, n.w.now, n.known
+	call(n, sameProcess(n, func() (store.TakeOverResult, error) { return n.w.store.TakeOver(background, args) }),
 		func(res store.TakeOverResult, err error) {
-			if err != nil {
+			if unknown(err) {
+				n.after(200, func() {
+					if n.w.now < until {
+						n.claim(args, until, then)
+					}
+				})
 				return
 			}
 			then(res)
@@ -167,7 +214,12 @@ func (n *node) takeOver(sid string, then func(store.TakeOverResult)) {
 				return
 			}
 			r := n.adopt(sid, args.Token, *res.Item)
-			r.acked = issued
+			r.acked, r.generation = issued, known
+			r.fence, r.attempt, r.phase = res.Fence, res.Session.Run.Attempt, res.Session.Run.Phase
+			r.rows = []store.NewRow{res.Row.NewRow}
+			if stored := n.w.rowsOf(sid, r.key); len(stored) > 1 {
+				r.rows = append(r.rows, stored[1:]...)
+			}
 			r.abort = res.Session.Run.Abort
 			switch {
 			case res.Code == store.Next || res.Rerun:
@@ -182,7 +234,7 @@ func (n *node) takeOver(sid string, then func(store.TakeOverResult)) {
 
 // rescue takes over a session that was met without a live owner.
 func (n *node) rescue(sid string) {
-	if n.draining {
+	if !n.mayTakeOver() {
 		n.arm(sid, 0, 0, ignore, ignore)
 		return
 	}

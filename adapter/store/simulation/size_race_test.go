@@ -2,4 +2,4 @@
 
 package simulation
 
-const defaultSeeds = 1200
+const defaultSeeds = 600

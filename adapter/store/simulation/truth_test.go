@@ -18,13 +18,32 @@ type truth struct {
 	order        map[string][]string // session → run keys as accepted
 	calls        map[string]int      // upstream calls by run key
 	itemCalls    map[string]int
+	qids         []string // of all messages sent
+	sessionOf    map[string]string
+	owners       map[string]owner // qid → who has carried it last
+
+	told        map[string]int64           // messages: when another attempt was first told of them
+	gaps        map[string][]gap           // session → breaks of the log's chain
+	timelines   map[string][][]store.Entry // session → logs that the store has lost in part
+	buried      map[string]bool            // runs
+	mayBeLost   map[string]bool            // messages, by contract 9.5
+	mayRunTwice map[string]bool
+	wasLost     map[string]bool // messages: what was told of them before is void
+}
+
+// owner is a process that carries a message.
+type owner struct {
+	n     *node
+	epoch int
 }
 
 func newTruth() *truth {
 	return &truth{
 		attempts: map[string]*attempt{}, toldFailed: map[string]bool{}, undone: map[string]bool{},
 		acceptedRun: map[string]bool{}, toldAccepted: map[string]string{}, order: map[string][]string{},
-		calls: map[string]int{}, itemCalls: map[string]int{},
+		calls: map[string]int{}, itemCalls: map[string]int{}, sessionOf: map[string]string{}, owners: map[string]owner{},
+		gaps: map[string][]gap{}, timelines: map[string][][]store.Entry{}, buried: map[string]bool{},
+		mayBeLost: map[string]bool{}, told: map[string]int64{}, wasLost: map[string]bool{}, mayRunTwice: map[string]bool{},
 	}
 }
 
@@ -32,13 +51,25 @@ func (w *world) violate(format string, args ...any) {
 	w.violations = append(w.violations, fmt.Sprintf("at %d ms: ", w.now-1_000_000)+fmt.Sprintf(format, args...))
 }
 
+// knows notes a message that is sent.
+func (w *world) knows(qid, sid string) {
+	if w.sessionOf[qid] == "" {
+		w.qids = append(w.qids, qid)
+		w.sessionOf[qid] = sid
+	}
+}
+
 // submitted sees each execution of a Submit.
 func (w *world) submitted(a *attempt, res store.SubmitResult) {
 	run := a.item.Run
+	if res.Code == store.Repeat && w.told[a.item.QID] == 0 {
+		w.told[a.item.QID] = w.now
+	}
 	if (res.Code != store.Started && res.Code != store.Queued) || w.acceptedRun[run] {
 		return
 	}
 	w.acceptedRun[run] = true
+	delete(w.mayBeLost, a.item.QID)
 	w.order[a.sid] = append(w.order[a.sid], run)
 	if w.toldFailed[run] && w.now > a.valid {
 		w.violate("%s of %s was told as failed and accepted %d ms after its time", run, a.item.QID, w.now-a.valid)
@@ -50,7 +81,8 @@ func (w *world) submitted(a *attempt, res store.SubmitResult) {
 
 func (w *world) withdrawn(it store.Item) {
 	w.undone[it.Run] = true
-	if w.calls[it.Run] > 0 {
+	w.mayBeLost[it.QID] = w.wasLost[it.QID]
+	if w.calls[it.Run] > 0 && !w.mayRunTwice[it.QID] {
 		w.violate("%s was withdrawn, but the upstream has been called", it.Run)
 	}
 }
@@ -59,6 +91,7 @@ func (w *world) called(run, qid string) {
 	w.calls[run]++
 	w.itemCalls[qid]++
 	switch {
+	case w.mayRunTwice[qid]:
 	case w.calls[run] > 1:
 		w.violate("upstream called %d times for %s", w.calls[run], run)
 	case w.itemCalls[qid] > 1:
@@ -70,6 +103,9 @@ func (w *world) called(run, qid string) {
 
 // audit looks after each call whether work could be forgotten.
 func (w *world) audit() {
+	if w.now < w.quietUntil {
+		return // what the index has lost comes back with the owners
+	}
 	for _, sid := range w.sids {
 		if _, armed := w.mem.Armed(sid); armed {
 			continue
@@ -99,6 +135,7 @@ func (w *world) verify() {
 		log := w.readAll(sid)
 		w.verifyLog(sid, log, ends)
 		w.verifyOrder(sid, log)
+		w.verifyRows(sid)
 		for _, c := range w.clients {
 			if c.sid == sid {
 				w.verifyViews(c, log)
@@ -107,26 +144,6 @@ func (w *world) verify() {
 	}
 	for qid, sid := range w.toldAccepted {
 		w.verifyItem(qid, sid, ends)
-	}
-}
-
-func (w *world) readAll(sid string) (all []store.Entry) {
-	h := w.head(sid)
-	if !h.Exists() {
-		return nil
-	}
-	at := store.Origin
-	for {
-		res, err := w.mem.ReadLog(background, sid, h.Incarnation, at, 0)
-		if err != nil || res.Code != store.OK {
-			w.violate("log of %s cannot be read after %d: %s, %v", sid, at.Offset, res.Code, err)
-			return all
-		}
-		if len(res.Entries) == 0 {
-			return all
-		}
-		all = append(all, res.Entries...)
-		at = all[len(all)-1].Position()
 	}
 }
 
@@ -144,7 +161,7 @@ func (w *world) verifyLog(sid string, log []store.Entry, ends map[string]int) {
 		case store.KindEnd:
 			ends[e.Run]++
 		}
-		if e.Kind == store.KindStarted || e.Kind == store.KindEnd {
+		if e.Kind == store.KindStarted || e.Kind == store.KindEnd || e.Kind == store.KindGap {
 			window = ""
 		}
 		if e.Kind == store.KindQueue {
@@ -178,19 +195,63 @@ func (w *world) verifyOrder(sid string, log []store.Entry) {
 
 // verifyViews: what a watcher has seen is the log.
 func (w *world) verifyViews(c *client, log []store.Entry) {
-	for _, v := range c.views {
-		want := log[min(v.from.Offset, int64(len(log))):]
-		if len(v.entries) > len(want) {
-			w.violate("a watcher of %s has seen more than there is", c.sid)
-			continue
-		}
-		for i := range v.entries {
-			got := &v.entries[i]
-			if got.Offset != want[i].Offset || got.Stamp != want[i].Stamp || string(got.Payload) != string(want[i].Payload) {
-				w.violate("a watcher of %s has seen %d at the place of %d", c.sid, got.Offset, want[i].Offset)
-				break
+	for i, v := range c.views {
+		wrong := v.differs(log)
+		if i < len(c.views)-1 {
+			for _, lost := range w.timelines[c.sid] {
+				if v.differs(lost) == "" {
+					wrong = ""
+				}
 			}
 		}
+		if wrong != "" {
+			w.violate("a watcher of %s has seen %s", c.sid, wrong)
+		}
+	}
+}
+
+// differs says what a watcher has seen that is not in a log.
+func (v *view) differs(log []store.Entry) string {
+	want := log[min(v.from.Offset, int64(len(log))):]
+	if len(v.entries) > len(want) {
+		return "more than there is"
+	}
+	for i := range v.entries {
+		got := &v.entries[i]
+		if got.Offset != want[i].Offset || got.Stamp != want[i].Stamp || string(got.Payload) != string(want[i].Payload) {
+			return fmt.Sprintf("%d at the place of %d", got.Offset, want[i].Offset)
+		}
+	}
+	return ""
+}
+
+func (w *world) rowsOf(sid, run string) (rows []store.NewRow) {
+	for _, r := range w.transcript(sid) {
+		if r.Run == run {
+			rows = append(rows, r.NewRow)
+		}
+	}
+	return rows
+}
+
+func (w *world) transcript(sid string) []store.Row {
+	h := w.head(sid)
+	_, rows, _, err := w.mem.Rows(background, sid, h.Generation, 0, 1<<20, 1<<30)
+	if err != nil {
+		panic(err)
+	}
+	return rows
+}
+
+// verifyRows: a run has its message first and once, and no row twice.
+func (w *world) verifyRows(sid string) {
+	begun, seen := map[string]bool{}, map[string]bool{}
+	for _, r := range w.transcript(sid) {
+		id := r.Run + " " + string(r.Role) + " " + string(r.Data)
+		if (r.Role == store.RoleUser) == begun[r.Run] || seen[id] {
+			w.violate("%s: row %d (%s) is out of place", sid, r.ID, id)
+		}
+		begun[r.Run], seen[id] = true, true
 	}
 }
 
@@ -202,10 +263,12 @@ func (w *world) verifyItem(qid, sid string, ends map[string]int) {
 	switch {
 	case err != nil:
 		w.violate("probe of %s: %v", qid, err)
+	case res.Code != store.Repeat && w.mayBeLost[qid]:
 	case res.Code != store.Repeat:
 		w.violate("message %s was told as accepted and is nowhere (%s)", qid, res.Code)
 	case !res.State.Ended():
 		w.violate("message %s is %s for ever", qid, res.State)
+	case w.buried[res.Run] && res.State == store.StateFailed:
 	case res.State != store.StateCancelled && ends[res.Run] != 1:
 		w.violate("message %s has %d endings", qid, ends[res.Run])
 	}

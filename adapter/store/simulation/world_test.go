@@ -59,6 +59,10 @@ type world struct {
 	sids    []string
 	calm    bool
 	names   int
+	falls   int
+	falling bool
+	// quietUntil: no other fault begins before, the store has fallen back.
+	quietUntil int64
 
 	*truth
 }
@@ -73,6 +77,8 @@ const (
 	ack        rule = "ack"
 	notAfter   rule = "notAfter"
 	park       rule = "park"
+	settle     rule = "settle"
+	reinstate  rule = "Reinstate"
 )
 
 func newWorld(seed uint64, without rule) *world {
@@ -80,7 +86,7 @@ func newWorld(seed uint64, without rule) *world {
 	limits := store.DefaultLimits()
 	limits.LogKeep, limits.LogKeepBytes = 1<<20, 1<<30
 	w.mem = memory.New(memory.Options{
-		Clock: func() int64 { return w.now }, Limits: limits,
+		Clock: func() int64 { return w.now }, Limits: limits, FallsBack: true,
 		Random: func(n int) string { return fmt.Sprintf("%0*d", n, w.rng.IntN(1_000_000)) },
 	})
 	w.store = mutate(w, without)
@@ -99,6 +105,11 @@ func newWorld(seed uint64, without rule) *world {
 		}
 	}
 	w.after(w.upTo(3000), w.fault)
+	if w.chance(60) {
+		for range 1 + w.rng.IntN(2) {
+			w.after(w.upTo(faultsEnd), w.fallSoon)
+		}
+	}
 	return w
 }
 
@@ -167,12 +178,16 @@ func (w *world) fault() {
 		w.calm = true
 		return
 	}
+	if w.now < w.quietUntil {
+		w.after(w.quietUntil-w.now+w.upTo(3000), w.fault)
+		return
+	}
 	n := w.nodes[w.rng.IntN(len(w.nodes))]
 	switch w.rng.IntN(5) {
 	case 0:
 		n.kill(w.upTo(20_000))
 	case 1, 2:
-		n.paused = w.now + w.upTo(40_000)
+		n.paused = max(n.paused, w.now+w.upTo(40_000))
 	case 3:
 		n.cut = w.now + w.upTo(25_000)
 	case 4:
