@@ -81,7 +81,7 @@ func (c *Cluster) endNode(i int) {
 	}
 }
 
-// action is one half of a step.
+// moment is one half of a step: the fault, or its healing.
 type moment struct {
 	at   time.Duration
 	step Step

@@ -121,9 +121,3 @@ func qidOf(text string) string {
 	}
 	return qid
 }
-
-// userOf reads the user that a message belongs to.
-func userOf(qid string) string {
-	user, _, _ := strings.Cut(qid, ".")
-	return user
-}
