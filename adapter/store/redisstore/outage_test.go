@@ -123,6 +123,10 @@ func TestPaused(t *testing.T) {
 	if st.Available() {
 		t.Fatal("the store calls itself available")
 	}
+	// A session that nobody has open here is refused without waiting for its channel.
+	if _, err := st.Subscribe(t.Context(), "c", func(store.Hint) {}); !errors.Is(err, errOpen) {
+		t.Fatalf("Subscribe: %v, want the refusal of a server that does not answer", err)
+	}
 	server.Resume()
 	answers(t, st)
 	answers(t, other)

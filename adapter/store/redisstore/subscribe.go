@@ -30,6 +30,9 @@ func (st *Store) Subscribe(ctx context.Context, sid string, notify func(store.Hi
 	if err := st.leave(ctx); err != nil {
 		return nil, err
 	}
+	if st.away(ctx, st.channel(sid)) {
+		return nil, fmt.Errorf("%w: subscribe: %w", store.ErrUnavailable, errOpen)
+	}
 	sub := &subscription{hub: st.hub, channel: st.channel(sid), first: make(chan struct{}), notify: notify}
 	if st.hub.add(sub) {
 		sub.tell(store.Hint{Established: true})
@@ -43,6 +46,14 @@ func (st *Store) Subscribe(ctx context.Context, sid string, notify func(store.Hi
 		sub.Close()
 		return nil, fmt.Errorf("%w: subscribe: %w", store.ErrUnavailable, context.Cause(ctx))
 	}
+}
+
+// away reports whether the server of a key does not answer at this moment, so that
+// nobody waits for it.
+func (st *Store) away(ctx context.Context, key string) bool {
+	l := st.use()
+	defer l.release()
+	return l.shards.refuses(l.serving(ctx, key))
 }
 
 // tell hands a hint over, one at a time.

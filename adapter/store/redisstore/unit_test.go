@@ -51,6 +51,7 @@ func FuzzWire(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, ids, hint string) {
 		netstrings(ids)
 		parseHint(hint)
+		parseProcess(hint)
 		_, _, _ = streamed([]any{ids, []any{hint}})
 	})
 }
