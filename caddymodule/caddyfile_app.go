@@ -130,7 +130,10 @@ func (g *Gateway) parseBlock(d *caddyfile.Dispenser, prefix string) error {
 		{name: "connect_timeout", parse: duration("connect_timeout", "10s", minWait, maxWait, &g.ConnectTimeout)},
 		{name: "read_timeout", parse: duration("read_timeout", "10m", minWait, maxWait, &g.ReadTimeout)},
 		{name: "progress_timeout", parse: duration("progress_timeout", "30m", minWait, maxWait, &g.ProgressTimeout)},
-		{name: "max_runs", parse: count("max_runs", "10", 0, maxCount, &g.MaxRuns)},
+		{name: "max_runs", parse: func(args []string) error {
+			g.MaxRuns = new(int)
+			return count("max_runs", "10", 0, maxCount, g.MaxRuns)(args)
+		}},
 		{name: "store", parse: one("store", "off", func(value string) error {
 			if value != "on" && value != "off" {
 				return fmt.Errorf("store %q is unknown (on, off)", value)

@@ -40,9 +40,10 @@ type Gateway struct {
 	// A stream with nothing but keep-alives for this long is given up. Default: 30m.
 	ProgressTimeout caddy.Duration `json:"progress_timeout,omitzero"`
 
-	// Runs at a time on this gateway; what is more waits in order. Default: 0, as
-	// many as come, until the gateway says that it is full.
-	MaxRuns int `json:"max_runs,omitempty"`
+	// Runs at a time on this gateway, from all nodes together; what is more waits in
+	// order. 0 is as many as come, until the gateway says that it is full. Default:
+	// 10, which is what gateways take by themselves.
+	MaxRuns *int `json:"max_runs,omitempty"`
 
 	// Whether the gateway is asked to keep responses, so that a lost stream can be
 	// recovered. Default: false.

@@ -182,7 +182,7 @@ func (b settingsBuilder) gateway(profile string, g *Gateway, home hermeshome.Hom
 		ConnectTimeout:  time.Duration(g.ConnectTimeout),
 		ReadTimeout:     time.Duration(g.ReadTimeout),
 		ProgressTimeout: time.Duration(g.ProgressTimeout),
-		MaxRuns:         g.MaxRuns,
+		MaxRuns:         g.maxRuns(),
 		Store:           g.Store, Model: model, TLS: trust,
 		Logger: b.logger.Named("gateway").With(zap.String("profile", profile)),
 	}
@@ -234,7 +234,17 @@ func (g *Gateway) checkTimes() error {
 			return err
 		}
 	}
-	return inRange("max_runs", g.MaxRuns, 0, maxCount)
+	return inRange("max_runs", g.maxRuns(), 0, maxCount)
+}
+
+// defaultMaxRuns is the work cap that gateways have by themselves.
+const defaultMaxRuns = 10
+
+func (g *Gateway) maxRuns() int {
+	if g.MaxRuns == nil {
+		return defaultMaxRuns
+	}
+	return *g.MaxRuns
 }
 
 // load reads the certificates; nil stands for the system's.

@@ -153,3 +153,15 @@ func TestRedisErrors(t *testing.T) {
 		}
 	}
 }
+
+// Rulings, part of Redis: a gateway gets 10 runs at a time unless the operator says
+// otherwise, and 0 is no limit.
+func TestMaxRuns(t *testing.T) {
+	isolate(t)
+	for want, set := range map[int]*int{10: nil, 0: new(int), 3: new(3)} {
+		s, _ := build(t, nil, &App{Gateways: map[string]*Gateway{"default": {Addresses: []string{"http://127.0.0.1:1"}, MaxRuns: set}}})
+		if got := s.Gateways["default"].MaxRuns; got != want {
+			t.Errorf("%d, want %d", got, want)
+		}
+	}
+}

@@ -74,6 +74,7 @@ const edgeSite = `{
 		data_dir %[2]s
 		gateway http://%[3]s {
 			api_key %[4]s
+			max_runs 0
 		}
 		limits {
 			connections_per_user 1000000

@@ -21,6 +21,8 @@ type Upstream struct {
 	URL   string
 	Key   string
 	Store bool // it keeps responses, and is asked to
+	// MaxRuns are the turns that it is given at a time; 0: no limit.
+	MaxRuns int
 }
 
 // Config says how an edge is set up.
@@ -51,6 +53,7 @@ func (c Config) caddyfile(port int, dataDir string) string {
 		if key := c.Gateways[profile].Key; key != "" {
 			line("api_key %s", strconv.Quote(key))
 		}
+		line("max_runs %d", c.Gateways[profile].MaxRuns) // tests hold as many as they like
 		if c.Gateways[profile].Store {
 			line("store on")
 		}
