@@ -51,6 +51,7 @@ type setup struct {
 	redis   []string // arguments of redis-server
 	url     string   // of a Redis that is there already
 	store   bool     // the gateway keeps responses
+	maxRuns int      // turns that the gateway is given at a time
 	behind  bool     // each node reaches Redis over a link of its own
 	options []string // of the hermes block
 	down    bool     // the nodes are not started
@@ -118,7 +119,7 @@ func (c *cluster) add(name string, s setup) *node {
 	options := append(slices.Clone(windows), "redis "+url, "node "+name)
 	options = append(options, s.options...)
 	config := e2e.Config{
-		Gateways: map[string]e2e.Upstream{"default": {URL: gateway, Store: s.store}},
+		Gateways: map[string]e2e.Upstream{"default": {URL: gateway, Store: s.store, MaxRuns: s.maxRuns}},
 		Users:    []e2e.User{{Name: "alice", Token: aliceToken}, {Name: "root", Token: rootToken, Admin: true}},
 		Options:  options,
 		Site:     []string{"metrics /metrics"},
