@@ -205,7 +205,7 @@ func (c *Core) open(ctx context.Context, g *generation, lockWait time.Duration) 
 func (c *Core) startEngine() (*engine.Engine, error) {
 	e := engine.New(engine.Config{
 		Store: c.store, Node: c.node, Executors: c.executors, Profiles: c.profiles, Limits: c.limits,
-		Logger: c.log.Named("engine"), Metrics: c.deps.Metrics, Notify: c.notifyWork,
+		Logger: c.log.Named("engine"), Metrics: c.deps.Metrics, Notify: c.notifyWork, Slots: c.slots,
 	})
 	ctx, cancel := context.WithTimeout(c.exit.starting, startTimeout)
 	defer cancel()

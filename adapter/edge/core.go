@@ -180,6 +180,13 @@ func (c *Core) executors(profile string) (string, engine.Executor, error) {
 	return g.executor(profile)
 }
 
+func (c *Core) slots(profile string) (gateway string, limit int) {
+	if g := c.gen.Load(); g != nil {
+		return g.slots(profile)
+	}
+	return "", 0
+}
+
 func (c *Core) limits() engine.Limits {
 	if g := c.gen.Load(); g != nil {
 		return g.engineLimits()

@@ -85,6 +85,16 @@ func (g *generation) executor(profile string) (class string, x engine.Executor, 
 	return executorClass, pinned{pool: g.pool, u: u}, nil
 }
 
+// slots answers the gateway of a profile by its address, and how many runs may work
+// there at a time.
+func (g *generation) slots(profile string) (gateway string, limit int) {
+	u, ok := g.upstreams[profile]
+	if !ok {
+		return "", 0
+	}
+	return u.client.BaseURL().String(), u.cfg.MaxRuns
+}
+
 // engineLimits are the limits that the engine enforces.
 func (g *generation) engineLimits() engine.Limits {
 	l := g.settings.Limits

@@ -93,8 +93,8 @@ func (p *upstreams) release(u *upstream) {
 }
 
 var (
-	_ engine.Executor   = pinned{}
-	_ engine.Reattacher = pinned{}
+	_ engine.Executor = pinned{}
+	_ engine.Detacher = pinned{}
 )
 
 // pinned is an executor that keeps its client open while it runs.
@@ -115,6 +115,11 @@ func (x pinned) Reattach(ctx context.Context, turn engine.Turn, wireID, sofar st
 	x.pool.hold(x.u)
 	defer x.pool.release(x.u)
 	return x.u.executor.Reattach(ctx, turn, wireID, sofar, sink)
+}
+
+// CanReattach implements engine.Detacher.
+func (x pinned) CanReattach(wireID string) (ok, unharmed bool) {
+	return x.u.executor.CanReattach(wireID)
 }
 
 // equalGateway compares configurations without their keys.

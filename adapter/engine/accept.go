@@ -318,11 +318,22 @@ func (s *session) stateEvents(view sessionView, res store.SubmitResult) []*Event
 	}
 }
 
+// withdrawLimit bounds the messages that wait for their withdrawal (contract 5.1.8).
+const withdrawLimit = 10_000
+
 // withdraw makes sure, in the background, that a message told as failed never
-// runs.
+// runs. It keeps quiet while the store settles: what was accepted may be missing for
+// the moment. A node that drains tries once more at once.
 func (e *Engine) withdraw(args store.SubmitArgs) {
-	e.spawn(func() {
-		for delay := 50 * time.Millisecond; e.ctx.Err() == nil; delay = min(2*delay, 5*time.Second) {
+	if e.withdrawals.Add(1) > withdrawLimit {
+		e.withdrawals.Add(-1)
+		e.log.Warn("too many messages wait for their withdrawal; one may be run", zap.String("session", args.SID))
+		return
+	}
+	spawned := e.spawn(func() {
+		defer e.withdrawals.Add(-1)
+		leaving := e.leaving
+		for delay := 50 * time.Millisecond; e.settled(e.ctx) == nil; delay = min(2*delay, 5*time.Second) {
 			ctx, cancel := context.WithTimeout(e.ctx, callTimeout)
 			res, err := e.cfg.Store.Withdraw(ctx, args.SID, args.Item.QID, args.Item.Run)
 			cancel()
@@ -334,10 +345,15 @@ func (e *Engine) withdraw(args store.SubmitArgs) {
 			}
 			select {
 			case <-time.After(delay):
+			case <-leaving:
+				leaving = nil
 			case <-e.ctx.Done():
 			}
 		}
 	})
+	if !spawned {
+		e.withdrawals.Add(-1)
+	}
 }
 
 // failUnsent ends a run that began although its sender was told that it would not:

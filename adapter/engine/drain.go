@@ -6,14 +6,20 @@ import (
 
 // Drain ends the work of this node: no run starts any more, running ones may end
 // by themselves until ctx ends and then fail with their text kept. Waiting
-// messages stay in the store for whoever comes next.
+// messages stay in the store for whoever comes next. Where other nodes share the
+// store, runs that those can go on with are left to them.
 func (e *Engine) Drain(ctx context.Context) {
 	e.mu.Lock()
-	e.draining = true
+	if !e.draining {
+		e.draining = true
+		close(e.leaving)
+	}
 	e.mu.Unlock()
+	e.detachAll(false)
 	if e.awaitRuns(ctx) {
 		return
 	}
+	e.detachAll(true)
 	for _, s := range e.active() {
 		s.box.do(func() {
 			if s.runner != nil {
@@ -60,7 +66,11 @@ func (e *Engine) awaitRuns(ctx context.Context) bool {
 // Close stops everything at once and waits for it; a Drain should come before.
 func (e *Engine) Close() {
 	e.mu.Lock()
-	e.draining, e.closed = true, true
+	e.closed = true
+	if !e.draining {
+		e.draining = true
+		close(e.leaving)
+	}
 	e.mu.Unlock()
 	e.cancel()
 	e.wg.Wait()

@@ -34,6 +34,9 @@ type Config struct {
 	Limits    func() Limits
 	Logger    *zap.Logger
 	Metrics   Metrics // may be nil
+	// Slots answers the gateway of a profile, a name that is the same on all nodes, and
+	// how many runs may work there at a time; nil, or a limit of 0: as many as come.
+	Slots func(profile string) (gateway string, limit int)
 	// Notify tells another node that can carry an executor class of work that waits
 	// for one; nil: the sweeps find it.
 	Notify func(ctx context.Context, n store.Notice, class string)
@@ -82,7 +85,9 @@ type Engine struct {
 	settle      settle
 	kept        keptFinishes
 	misfits     misfits
+	slots       slotNotices
 	keptBytes   atomic.Int64 // of rows kept for runs and endings that the store may lose
+	withdrawals atomic.Int64 // messages that wait for their withdrawal
 	outboxBytes atomic.Int64 // of batches that wait for the store
 
 	ctx    context.Context // ends when the engine closes
@@ -95,6 +100,7 @@ type Engine struct {
 	userRuns  map[string]int
 	quiet     []chan struct{} // closed when the last run has ended
 	draining  bool
+	leaving   chan struct{} // closed when the node drains
 	closed    bool
 }
 
@@ -107,6 +113,7 @@ func New(cfg Config) *Engine {
 	return &Engine{
 		cfg: cfg, log: cfg.Logger, boot: randomID(8), ctx: ctx, cancel: cancel,
 		sessions: map[string]*session{}, followers: map[Socket]*follower{}, userRuns: map[string]int{},
+		leaving: make(chan struct{}),
 	}
 }
 

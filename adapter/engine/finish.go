@@ -59,6 +59,12 @@ func (r *runner) finish(k *sink, out Outcome, cause error) (*store.Item, store.R
 
 // judge decides what the ending is.
 func (r *runner) judge(k *sink, out *Outcome, cause error) store.State {
+	if errors.Is(cause, ErrDetached) {
+		// Ended by itself all the same, or too late to be left to another node.
+		if cause = nil; out.Failed {
+			cause = errRestarting
+		}
+	}
 	switch {
 	case errors.Is(cause, errAborted):
 		return store.StateAborted
@@ -196,7 +202,7 @@ func (r *runner) finished(args store.FinishArgs, res store.FinishResult, out Out
 		r.s.box.do(r.s.follow)
 		return res.Item, res.Row, state
 	case store.Waiting:
-		r.e.arm(r.s.sid)
+		r.e.handOut(r.s.sid, r.item.Executor)
 	case store.Idle, store.Purged:
 	default:
 		r.s.logger().Warn("run ended elsewhere", zap.String("answer", string(res.Code)))

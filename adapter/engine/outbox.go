@@ -177,7 +177,7 @@ func (w *writer) restamp() {
 // mustWait reports whether the owner keeps quiet because the store may have lost who
 // the owner is: a run that was not sent yet has nothing to lose by it, and another
 // node may have sent it. The caller holds the turn.
-func (w *writer) mustWait() bool { return !w.r.sent && w.r.e.settling() }
+func (w *writer) mustWait() bool { return !w.origin.sent && w.r.e.settling() }
 
 // head answers the batch to be sent next; without one it closes the outbox. The
 // caller holds the turn.

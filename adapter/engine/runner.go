@@ -33,6 +33,7 @@ type runner struct {
 	token   string
 	aborted atomic.Pointer[string] // run key of the run to be stopped
 	current atomic.Pointer[runContext]
+	slot    atomic.Pointer[slot]
 
 	// Owned by the runner's goroutine; seq and view by the holder of the writer's
 	// turn while there is a writer.
@@ -45,16 +46,24 @@ type runner struct {
 	fence   int64
 	attempt int
 	memory  memory
-	sent    bool // the store knows that the upstream may have been called
+	origin  origin
 	out     *writer
 	view    *chatrun.View
 	wireID  string // upstream id, "" before the upstream has named it
 }
 
+// origin is how a run stands in the store.
+type origin struct {
+	sent   bool   // the upstream may have been called
+	wireID string // under which id
+	doomed bool   // it is only to be ended, by this node
+}
+
 type runContext struct {
-	run    string
-	cancel context.CancelCauseFunc
-	out    *writer
+	run     string
+	profile string
+	cancel  context.CancelCauseFunc
+	out     *writer
 }
 
 func newRunner(s *session, g store.Guard, token string) *runner {
@@ -71,6 +80,7 @@ func (r *runner) start(item *store.Item, row store.Row) {
 
 // startFailed ends an item without running it.
 func (r *runner) startFailed(item *store.Item, cause string) {
+	r.origin.doomed = true
 	r.launch(func() {
 		r.loop(item, store.Row{}, func(context.Context, *sink) Outcome {
 			return Outcome{Failed: true, Error: cause, Stopped: true}
@@ -169,21 +179,32 @@ func (r *runner) one(carry func(context.Context, *sink) Outcome) (*store.Item, s
 	}
 	r.out = newWriter(r)
 	r.remember([]store.NewRow{r.item.Row}, store.Patch{})
-	r.current.Store(&runContext{run: r.item.Run, cancel: cancel, out: r.out})
+	r.current.Store(&runContext{run: r.item.Run, profile: r.item.Profile, cancel: cancel, out: r.out})
 	r.heedAbort()
 	if r.e.isDraining() {
-		cancel(errRestarting)
+		cancel(r.out.leavingCause(r.item.Profile))
 	}
 	began := time.Now()
 	r.e.cfg.Metrics.RunStarted(r.item.Executor)
 	k := &sink{r: r, began: began, recorded: map[string]string{}}
 	outcome := r.carryOut(ctx, k, carry)
+	cause := context.Cause(ctx)
+	if r.out.left(outcome, cause) {
+		r.out.close()
+		r.current.Store(nil)
+		r.leaveBehind()
+		r.slot.Store(nil) // the run still has its place
+		r.e.cfg.Metrics.RunEnded(r.item.Executor, "released", time.Since(began))
+		r.forget()
+		return nil, store.Row{}
+	}
+	r.freeSlot()
 	k.closeTools()
 	r.out.close()
 	r.current.Store(nil)
-	item, row, ended := r.finish(k, outcome, context.Cause(ctx))
+	item, row, ended := r.finish(k, outcome, cause)
 	r.e.cfg.Metrics.RunEnded(r.item.Executor, string(ended), time.Since(began))
-	r.view, r.wireID, r.attempt, r.sent = nil, "", 0, false
+	r.view, r.wireID, r.attempt, r.origin = nil, "", 0, origin{}
 	r.forget()
 	return item, row
 }
@@ -221,6 +242,9 @@ func (r *runner) execute(ctx context.Context, k *sink) Outcome {
 		}
 		r.s.logger().Warn("turn not built", zap.Error(err))
 		return Outcome{Failed: true, Error: "Earlier messages of this chat could not be loaded", Stopped: true}
+	}
+	if err := r.takeSlot(ctx, k); err != nil {
+		return Outcome{Failed: true, Error: textNoSlot, Stopped: true}
 	}
 	return x.Run(ctx, turn, k)
 }

@@ -71,7 +71,7 @@ func (e *Engine) settled(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return context.Cause(ctx)
 }
 
 // mayBegin reports whether this node starts runs.

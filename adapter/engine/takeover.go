@@ -168,13 +168,14 @@ func (r *runner) pickUp(res store.TakeOverResult) {
 
 // pickUpFailed ends a run that another node has begun.
 func (r *runner) pickUpFailed(res store.TakeOverResult, cause string) {
+	r.origin.doomed = true
 	r.pickUpWith(res, func(context.Context, *sink) Outcome { return Outcome{Failed: true, Error: cause} })
 }
 
 func (r *runner) pickUpWith(res store.TakeOverResult, carry func(context.Context, *sink) Outcome) {
 	rec := res.Session.Run
 	r.view = foldRun(res.Checkpoint, res.Entries, rec.Run)
-	r.wireID, r.sent = rec.WireID, rec.Phase != store.PhaseStarting
+	r.wireID, r.origin.wireID, r.origin.sent = rec.WireID, rec.WireID, rec.Phase != store.PhaseStarting
 	r.launch(func() {
 		r.loop(res.Item, res.Row, func(ctx context.Context, k *sink) Outcome {
 			r.recall(ctx, rec)
@@ -204,6 +205,7 @@ func (r *runner) reattach(ctx context.Context, k *sink, rec store.RunRecord) (Ou
 	if err != nil {
 		return Outcome{}, false
 	}
+	r.holdSlot()
 	return re.Reattach(ctx, turn, rec.WireID, sofar, k)
 }
 

@@ -65,6 +65,7 @@ type writer struct {
 	turn       chan struct{} // capacity 1
 	batch      store.Batch
 	built      int64     // sequence of the last batch that was logged or put off
+	origin     origin    // how the run stands in the store
 	written    time.Time // when the last acknowledged call was issued
 	generation uint64    // of the store, when it acknowledged that call
 	fenced     bool      // the members know that the tenure is in doubt
@@ -84,7 +85,7 @@ type writer struct {
 func newWriter(r *runner) *writer {
 	now := time.Now()
 	w := &writer{
-		r: r, turn: make(chan struct{}, 1), written: now, coveredAt: now, generation: r.e.generation(), built: r.seq,
+		r: r, turn: make(chan struct{}, 1), written: now, coveredAt: now, generation: r.e.generation(), built: r.seq, origin: r.origin,
 		poke: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	go w.keep()
@@ -183,6 +184,7 @@ func (w *writer) keep() {
 			if due {
 				_ = w.renew() // the next tick tries again
 			}
+			w.r.prolongSlot()
 		case <-w.stop:
 			return
 		}
@@ -245,7 +247,10 @@ func (w *writer) accept(b *store.Batch, res *store.OwnerResult, asked asking) {
 	s := w.r.s
 	w.r.seq, w.built = b.Seq, max(w.built, b.Seq)
 	if b.Patch.Phase != "" {
-		w.r.sent = b.Patch.Phase != store.PhaseStarting
+		w.origin.sent = b.Patch.Phase != store.PhaseStarting
+	}
+	if b.Patch.WireID != "" {
+		w.origin.wireID = b.Patch.WireID
 	}
 	w.confirmed(asked)
 	s.box.do(func() { s.deliverBatch(b.Events, b, res) })

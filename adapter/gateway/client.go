@@ -36,7 +36,6 @@ type Client struct {
 	transport *http.Transport
 	key       atomic.Pointer[Key]
 	bodyLimit atomic.Int64
-	turns     chan struct{} // one place for each turn at a time; nil: no limit
 	log       *zap.Logger
 }
 
@@ -65,32 +64,8 @@ func New(cfg Config) (*Client, error) {
 		IdleConnTimeout:       idleConnTimeout,
 	}
 	c.bodyLimit.Store(bodyLimit)
-	if cfg.MaxRuns > 0 {
-		c.turns = make(chan struct{}, cfg.MaxRuns)
-	}
 	c.reloadKey()
 	return c, nil
-}
-
-// Turn takes one of the places for turns, in order of asking, and answers how it
-// is given back. waiting is called once if none is free. It ends with ctx.
-func (c *Client) Turn(ctx context.Context, waiting func()) (release func(), err error) {
-	if c.turns == nil {
-		return func() {}, nil
-	}
-	release = func() { <-c.turns }
-	select {
-	case c.turns <- struct{}{}:
-		return release, nil
-	default:
-	}
-	waiting()
-	select {
-	case c.turns <- struct{}{}:
-		return release, nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
 }
 
 // Close closes idle connections. Running turns are ended by their contexts.

@@ -39,7 +39,7 @@ type Config struct {
 	ProgressTimeout time.Duration // only keep-alives (R5)
 	RecoverTimeout  time.Duration // how long Recover polls
 
-	MaxRuns int         // turns at a time, see Turn; 0: as many as come
+	MaxRuns int         // turns at a time, over all nodes; 0: as many as come. The engine keeps it
 	Store   bool        // ask the gateway to keep responses (R6); needed for Recover
 	Model   string      // sent when a request names none; "" sends no model (GW-41)
 	TLS     *tls.Config // nil: the system's roots

@@ -22,13 +22,8 @@ const (
 	waitMost  = 30 * time.Second
 )
 
-// What users read while the gateway is busy, and when it stays so.
-const (
-	textWaiting = "The Hermes gateway is busy; this message waits for its turn"
-	textBusy    = "The Hermes gateway is busy with other chats; send the message again later"
-)
-
-var errBusy = errors.New("no turn of the gateway came free")
+// textWaiting is what users read while the gateway is busy.
+const textWaiting = "The Hermes gateway is busy; this message waits for its turn"
 
 // deleteTimeout bounds the removal of a stored response, on the side.
 const deleteTimeout = 3 * time.Second
@@ -48,7 +43,7 @@ type Config struct {
 	Observer Observer
 }
 
-// Executor implements engine.Executor and engine.Reattacher. It keeps no state of
+// Executor implements engine.Executor and engine.Detacher. It keeps no state of
 // runs and is safe for concurrent use.
 type Executor struct{ cfg Config }
 
@@ -61,13 +56,6 @@ func (x *Executor) Run(ctx context.Context, turn engine.Turn, sink engine.Sink) 
 		Input: wireInput(turn.Input), Instructions: turn.Instructions,
 		History: wireHistory(turn.History), Model: x.cfg.Model(turn.Model),
 	}
-	queued, cancel := context.WithTimeoutCause(ctx, waitLimit, errBusy)
-	defer cancel()
-	release, err := x.cfg.Client.Turn(queued, func() { sink.Notice("waiting", textWaiting) })
-	if err != nil {
-		return engine.Outcome{Failed: true, Stopped: true, Error: textBusy}
-	}
-	defer release()
 	give := time.Now().Add(waitLimit)
 	for delay := waitFirst; ; delay = min(2*delay, waitMost) {
 		out, failure := x.attempt(ctx, req, sink)
@@ -131,6 +119,9 @@ func (x *Executor) failed(ctx context.Context, m *mapper, res gateway.Outcome, f
 			return out, nil
 		}
 	}
+	if detached(ctx) {
+		return engine.Outcome{Failed: true, Usage: usageOf(res.Usage)}, failure
+	}
 	x.forget(ctx, m.responseID)
 	if x.cfg.Observer != nil {
 		x.cfg.Observer.UpstreamError(failure.Class.String())
@@ -173,6 +164,15 @@ func (x *Executor) Reattach(ctx context.Context, _ engine.Turn, wireID, sofar st
 	m.text.WriteString(sofar)
 	return x.recover(ctx, m)
 }
+
+// CanReattach implements engine.Detacher: a stored response can be had by another
+// node, but a gateway may stop a turn whose reader leaves.
+func (x *Executor) CanReattach(string) (ok, unharmed bool) {
+	return x.cfg.Client.StoresResponses(), false
+}
+
+// detached reports whether another node goes on with the turn.
+func detached(ctx context.Context) bool { return errors.Is(context.Cause(ctx), engine.ErrDetached) }
 
 // forget deletes a stored response that is done with.
 func (x *Executor) forget(ctx context.Context, responseID string) {

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -268,28 +268,24 @@ func TestLostStreamIsRecovered(t *testing.T) {
 	}
 }
 
-// gateway max_runs: what is more waits in order, visibly, before anything is sent.
-func TestRunsBeyondTheLimitWait(t *testing.T) {
-	gw := fakegateway.Start(t, fakegateway.Options{})
-	x := newExecutor(t, gw, func(c *gateway.Config) { c.MaxRuns = 1 })
-	started := make(chan struct{})
-	first := &recorder{onText: sync.OnceFunc(func() { close(started) })}
-	done := make(chan engine.Outcome)
-	go func() { done <- x.Run(t.Context(), turn("[[hold]]"), first) }()
-	<-started
-	ctx, cancel := context.WithCancel(t.Context())
-	second := &recorder{noticed: make(chan struct{}, 1)}
-	go func() { done <- x.Run(ctx, turn("hello"), second) }()
-	<-second.noticed
-	cancel()
-	if out := <-done; !out.Failed || !out.Stopped || len(gw.Turns()) != 1 {
-		t.Errorf("stopped while waiting: %+v after %d requests", out, len(gw.Turns()))
-	}
-	gw.Release()
-	if out := <-done; out.Failed {
-		t.Errorf("first: %+v", out)
-	}
-	if out := x.Run(t.Context(), turn("hello"), &recorder{}); out.Failed {
-		t.Errorf("the place was not given back: %+v", out)
+// Contract 5.7: a turn that another node goes on with leaves its stored response.
+func TestDetachedTurnKeepsItsResponse(t *testing.T) {
+	for name, cause := range map[string]error{"detached": engine.ErrDetached, "stopped": errors.New("stopped")} {
+		t.Run(name, func(t *testing.T) {
+			gw := fakegateway.Start(t, fakegateway.Options{})
+			x := newExecutor(t, gw, func(c *gateway.Config) { c.Store = true })
+			if ok, unharmed := x.CanReattach("resp_1"); !ok || unharmed {
+				t.Errorf("CanReattach: %v, %v", ok, unharmed)
+			}
+			ctx, cancel := context.WithCancelCause(t.Context())
+			sink := &recorder{onText: func() { cancel(cause) }}
+			if out := x.Run(ctx, turn("[[hold]]"), sink); !out.Failed {
+				t.Errorf("%+v", out)
+			}
+			deleted := slices.ContainsFunc(gw.Requests(), func(r fakegateway.Request) bool { return r.Method == "DELETE" })
+			if deleted != (name == "stopped") {
+				t.Errorf("response deleted: %v", deleted)
+			}
+		})
 	}
 }
