@@ -110,6 +110,8 @@ func (c *Core) servePeers(b *backend) {
 	defer context.AfterFunc(c.exit.starting, f.EndPolls)()
 	l := peerListener{core: c, secret: secret}
 	defer l.close()
+	keep := time.NewTicker(tokenInterval)
+	defer keep.Stop()
 	for {
 		var again <-chan time.Time
 		before := c.endpoint.Load()
@@ -123,6 +125,10 @@ func (c *Core) servePeers(b *backend) {
 		select {
 		case <-c.peers.changed:
 		case <-again:
+		case <-keep.C:
+			// A store that has lost the secret gets it back, before a new node makes
+			// another one; an error shows elsewhere.
+			_, _ = b.shared.Secret(c.life, peerSecret, string(secret))
 		case <-c.life.Done():
 			return
 		}

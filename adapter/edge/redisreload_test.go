@@ -112,10 +112,11 @@ func TestAccessTokenOfAllNodes(t *testing.T) {
 		t.Error("the other node has another token")
 	}
 	b.client(next)
-	// A store that lost everything gets the token back.
+	// A store that lost everything gets them back.
+	peers := r.Do("GET", "hermes:p{p}:peer")
 	r.Do("FLUSHALL")
-	eventually(t, "the token is stored again", func() bool {
-		return r.Do("GET", "hermes:p{p}:access_token") == next
+	eventually(t, "token and secret of the nodes are stored again", func() bool {
+		return r.Do("GET", "hermes:p{p}:access_token") == next && r.Do("GET", "hermes:p{p}:peer") == peers
 	})
 }
 
