@@ -139,8 +139,11 @@ func withToken(w http.ResponseWriter, get func(*edge.Core) (string, error)) erro
 		}
 	}
 	status := http.StatusInternalServerError
-	if errors.Is(failure, edge.ErrNoToken) {
+	switch {
+	case errors.Is(failure, edge.ErrNoToken):
 		status = http.StatusNotFound
+	case errors.Is(failure, edge.ErrTokenLater):
+		status = http.StatusServiceUnavailable
 	}
 	return caddy.APIError{HTTPStatus: status, Err: failure}
 }

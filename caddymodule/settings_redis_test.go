@@ -165,3 +165,12 @@ func TestMaxRuns(t *testing.T) {
 		}
 	}
 }
+
+// Without a process the command cannot show a token that Redis holds, and says so.
+func TestTokenOfRedisIsNotInAFile(t *testing.T) {
+	isolate(t)
+	_, err := tokenOfFile([]byte(`{"apps":{"hermes":{"redis":{"addresses":["redis://127.0.0.1"]}}}}`))
+	if err == nil || !strings.Contains(err.Error(), "kept in Redis") {
+		t.Errorf("error %v", err)
+	}
+}

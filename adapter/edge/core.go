@@ -24,6 +24,8 @@ import (
 var (
 	// ErrNoToken: no mount relies on the generated access token.
 	ErrNoToken = errors.New("there is no access token: every hermes_edge has its own auth")
+	// ErrTokenLater: there is one, but the store that holds it cannot be used yet.
+	ErrTokenLater = errors.New("the access token is not known yet: the store that holds it cannot be used; the log names the cause")
 	// ErrDraining: the core is going away and takes no configuration any more.
 	ErrDraining = errors.New("the server is shutting down")
 )

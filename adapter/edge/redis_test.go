@@ -3,6 +3,7 @@
 package edge
 
 import (
+	"errors"
 	"net/http"
 	"testing"
 	"time"
@@ -94,6 +95,9 @@ func TestRedisDownAtStart(t *testing.T) {
 	}
 	if store := e.core.Health(t.Context())["store"].(map[string]any); store["open"] != false || store["available"] != false || store["error"] == nil {
 		t.Errorf("health %v", store)
+	}
+	if _, err := e.core.AccessToken(); !errors.Is(err, ErrTokenLater) {
+		t.Errorf("access token: %v", err)
 	}
 	r.Restart()
 	eventually(t, "the core is ready", func() bool { return e.core.Status() == "ok" })

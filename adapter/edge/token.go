@@ -96,19 +96,29 @@ func (c *Core) refreshToken(ctx context.Context, secrets store.Secrets) {
 // AccessToken returns the generated access token, ErrNoToken if nothing uses it.
 // It is for the operator's eyes, never for a log.
 func (c *Core) AccessToken() (string, error) {
-	token := c.token.Load()
-	if token == nil {
-		return "", ErrNoToken
+	token, err := c.accessToken()
+	if err != nil {
+		return "", err
 	}
 	return token.Token(), nil
+}
+
+func (c *Core) accessToken() (*auth.Generated, error) {
+	if token := c.token.Load(); token != nil {
+		return token, nil
+	}
+	if g := c.gen.Load(); g != nil && g.settings.NeedsToken {
+		return nil, ErrTokenLater
+	}
+	return nil, ErrNoToken
 }
 
 // RotateAccessToken replaces the generated access token and returns the new one.
 // Connections admitted by the old one are closed; on other nodes within 10 seconds.
 func (c *Core) RotateAccessToken() (string, error) {
-	token := c.token.Load()
-	if token == nil {
-		return "", ErrNoToken
+	token, err := c.accessToken()
+	if err != nil {
+		return "", err
 	}
 	next, err := token.Rotate()
 	if err != nil {
