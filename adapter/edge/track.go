@@ -321,6 +321,8 @@ func (t *track) restore(rooms []store.ConnRoom, tok offsetToken) []engine.Room {
 		t.rooms = append(t.rooms, trackedRoom{
 			index: r.Index, sid: r.SID, incarnation: r.Incarnation,
 			last: at, confirmed: r.Base, base: r.Base, shown: shown,
+			// What the client has is not known until it gets a snapshot.
+			ahead: tok.lost,
 		})
 		t.next = max(t.next, r.Index+1)
 		if tok.lost {

@@ -259,6 +259,31 @@ func TestTokenNamesShownRuns(t *testing.T) {
 	}
 }
 
+// A client whose positions are not known may be lost again before each room has got
+// its snapshot: packets of other rooms do not make up positions for it.
+func TestTokenBehindALostOne(t *testing.T) {
+	tr, pid := newTrack()
+	tr.move(room("a", 3))
+	tr.move(room("b", 3))
+	tr.ping()
+	tr.pong()
+	record := tr.record()
+	tok, ok := parseToken(pid, tr.prefix+".-")
+	if !ok {
+		t.Fatal("the token is not read")
+	}
+	again := &track{prefix: tr.prefix}
+	again.restore(record, tok)
+	again.move(room("b", 4)) // the snapshot of b
+	if got := places(t, again, pid, again.token(), record); got != "a@0 b@0" {
+		t.Errorf("before the snapshot of the first room: %s", got)
+	}
+	again.move(room("a", 4))
+	if got := places(t, again, pid, again.token(), record); got != "a@4 b@4" {
+		t.Errorf("behind both: %s", got)
+	}
+}
+
 // Contract 6 and 9.2: a client that was shown what the log may never have is not
 // continued from a position, until an event of the log has come behind it.
 func TestTokenOfVolatileEvents(t *testing.T) {
