@@ -197,10 +197,11 @@ func (s *session) submit(ctx context.Context, args store.SubmitArgs) (store.Subm
 		if err == nil {
 			try.NotAfter = res.Now + store.NotAfter.Milliseconds()
 		}
-		if errors.Is(err, store.ErrUnavailable) {
+		away := errors.Is(err, store.ErrUnavailable)
+		if away && generation == s.e.generation() {
 			break
 		}
-		doubt = doubt || err != nil
+		doubt = doubt || err != nil && !away
 		if err = ctx.Err(); err == nil && generation != s.e.generation() {
 			generation, try.Start = s.e.generation(), nil
 			err = s.e.cfg.Store.Arm(ctx, s.sid, store.NotAfter+store.LeaseTTL)
@@ -280,20 +281,30 @@ func (s *session) repeat(ctx context.Context, sock Socket, res store.SubmitResul
 	if informed {
 		return nil
 	}
-	view, err := s.loadView(ctx)
-	if err != nil {
-		return err
-	}
-	for _, ev := range s.stateEvents(view, res) {
-		sock.Send(ev, Room{})
-	}
-	s.box.do(func() {
-		s.follow()
-		if s.members[sock] == nil {
-			s.join(sock, view.snap.Session.Head, view.snap.Session.Run.Run)
+	for {
+		view, err := s.loadView(ctx)
+		if err != nil {
+			return err
 		}
-	})
-	return nil
+		told := true
+		s.box.do(func() {
+			s.follow()
+			head := view.snap.Session.Head
+			m := s.members[sock]
+			if told = m == nil || s.pos == head || ctx.Err() != nil; !told {
+				return // to a member it would be older or newer than what the log has brought
+			}
+			for _, ev := range s.stateEvents(view, res) {
+				sock.Send(ev, Room{})
+			}
+			if m == nil {
+				s.join(sock, head, view.snap.Session.Run.Run)
+			}
+		})
+		if told {
+			return nil
+		}
+	}
 }
 
 // stateEvents tells what has become of a repeated message.

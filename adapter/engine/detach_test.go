@@ -100,7 +100,7 @@ func TestDrainTriesWithdrawalsAgain(t *testing.T) {
 		own.weather.submits(func() { own.weather.set(down) })
 		a.run("s1", "q1", "one")
 		a.waitFor(0, "run.failed")
-		time.Sleep(20 * time.Second)
+		time.Sleep(10 * time.Second) // less than a lease: nobody takes it over
 		own.weather.set(clear)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 		defer cancel()

@@ -353,3 +353,53 @@ func TestMessageInDoubtIsWithdrawn(t *testing.T) {
 		}
 	})
 }
+
+// A queue whose contents cannot be read is not shown as empty: the log is delivered up
+// to there, and goes on when they can be read.
+func TestQueueThatCannotBeReadIsNotShownAsEmpty(t *testing.T) {
+	inCluster(t, 2, func(t *testing.T, c *cluster, nodes []*node) {
+		a, run := begin(t, nodes[0])
+		b := nodes[1].client("alice")
+		b.resume("s1")
+		nodes[1].weather.setContents(down)
+		a.run("s1", "q2", "two")
+		a.waitFor(0, "run.queued")
+		run.say("two")
+		time.Sleep(5 * time.Second)
+		if got := names(b.seen(0)); got != "resumed" {
+			t.Errorf("shown: %s", got)
+		}
+		nodes[1].weather.setContents(clear)
+		queued, _ := b.waitFor(0, "run.queued")
+		if list := queued.data["queued_messages"].([]any); len(list) != 1 {
+			t.Errorf("queue of %d", len(list))
+		}
+		b.came("two")
+		run.end(engine.Outcome{Output: "One two"})
+	})
+}
+
+// Contract 6: as long as a client has seen more than the log has brought, it is not told
+// a position, also behind entries of others.
+func TestPositionIsNotToldWhileAhead(t *testing.T) {
+	inCluster(t, 2, func(t *testing.T, c *cluster, nodes []*node) {
+		a, run := begin(t, nodes[0])
+		b := nodes[1].client("alice")
+		nodes[0].weather.setAppends(down)
+		run.say("two")
+		a.came("One two")
+		b.run("s1", "q2", "two")
+		a.waitFor(0, "run.queued")
+		if room := a.rooms["s1"]; !room.Volatile {
+			t.Errorf("told %+v", room)
+		}
+		nodes[0].weather.set(clear)
+		time.Sleep(time.Second)
+		b.run("s1", "q3", "three")
+		a.wait(0, "two queued", func(e received) bool { return e.name == "run.queued" && e.num("queue_length") == 2 })
+		if room := a.rooms["s1"]; room.Volatile || room.Position != c.head("s1").Head {
+			t.Errorf("told %+v", room)
+		}
+		run.end(engine.Outcome{Output: "One two"})
+	})
+}

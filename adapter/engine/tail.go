@@ -59,6 +59,7 @@ func (s *session) step(ctx context.Context) (more bool, err error) {
 	}
 	if err == nil {
 		s.deliverAll(res.Entries)
+		s.countLag(res.Entries)
 		more = len(res.Entries) > 0 && s.pos != res.Head
 	}
 	if removed && (more || err != nil) {
@@ -68,6 +69,14 @@ func (s *session) step(ctx context.Context) (more bool, err error) {
 		return s.gone(ctx)
 	}
 	return more, err
+}
+
+// countLag measures how late entries of another node's run come to members here.
+func (s *session) countLag(entries []store.Entry) {
+	if n := len(entries); n > 0 && s.runner == nil && len(s.members) > 0 && s.e.lossy() {
+		ms := max(0, s.e.cfg.Store.Now()-entries[n-1].Time)
+		s.e.cfg.Metrics.LogLag(time.Duration(ms) * time.Millisecond)
+	}
 }
 
 // lost finds out why the tail's place cannot be read: the session is gone or made

@@ -116,16 +116,21 @@ func (s *session) claim(ctx context.Context) (store.TakeOverResult, error) {
 	r := s.taken(res, token)
 	switch {
 	case res.Code == store.Next:
-		s.e.cfg.Metrics.TookOver("queued")
+		r.tookOver("queued")
 		r.start(res.Item, res.Row)
 	case res.Rerun:
-		s.e.cfg.Metrics.TookOver("rerun")
+		r.tookOver("rerun")
 		r.start(res.Item, res.Row)
 	default:
-		s.e.cfg.Metrics.TookOver("picked_up")
+		r.tookOver("picked_up")
 		r.pickUp(res)
 	}
 	return res, nil
+}
+
+func (r *runner) tookOver(kind string) {
+	r.e.cfg.Metrics.TookOver(kind)
+	r.s.logger().Info("taken over", zap.String("kind", kind), zap.Int("attempt", r.attempt), zap.Int64("fence", r.fence))
 }
 
 // taken makes the runner of a tenure that was won.

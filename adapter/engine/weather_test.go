@@ -30,13 +30,14 @@ const (
 type weather struct {
 	store.Store
 
-	mu      sync.Mutex
-	sky     sky
-	appends sky // for Append alone
-	muted   bool
-	taken   func() // called between a snapshot and its answer
-	ended   func() // called between an ending and its answer
-	offered func() // called in the place of the answer to a message
+	mu       sync.Mutex
+	sky      sky
+	appends  sky // for Append alone
+	contents sky // for QueuedRows alone
+	muted    bool
+	taken    func() // called between a snapshot and its answer
+	ended    func() // called between an ending and its answer
+	offered  func() // called in the place of the answer to a message
 }
 
 func newWeather(st store.Store) *weather { return &weather{Store: st} }
@@ -44,6 +45,8 @@ func newWeather(st store.Store) *weather { return &weather{Store: st} }
 func (w *weather) set(s sky) { w.mu.Lock(); defer w.mu.Unlock(); w.sky, w.appends = s, s }
 
 func (w *weather) setAppends(s sky) { w.mu.Lock(); defer w.mu.Unlock(); w.appends = s }
+
+func (w *weather) setContents(s sky) { w.mu.Lock(); defer w.mu.Unlock(); w.contents = s }
 
 // mute drops hints from now on.
 func (w *weather) mute() { w.mu.Lock(); defer w.mu.Unlock(); w.muted = true }
@@ -143,7 +146,10 @@ func (w *weather) CancelQueued(ctx context.Context, sid string, g store.Guard, q
 }
 
 func (w *weather) QueuedRows(ctx context.Context, sid string, qids []string) (map[string]store.Row, error) {
-	return through(ctx, w, func(ctx context.Context) (map[string]store.Row, error) { return w.Store.QueuedRows(ctx, sid, qids) })
+	w.mu.Lock()
+	s := max(w.sky, w.contents)
+	w.mu.Unlock()
+	return under(ctx, s, func(ctx context.Context) (map[string]store.Row, error) { return w.Store.QueuedRows(ctx, sid, qids) })
 }
 
 func (w *weather) Append(ctx context.Context, b store.Batch) (store.OwnerResult, error) {
