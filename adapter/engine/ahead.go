@@ -19,6 +19,7 @@ type ahead struct {
 	next   int64            // number of the next entry to be built
 	passed int64            // the tail has passed the entries before this number
 	last   string           // stamp of the last batch that the tail has met
+	acked  int64            // offset of the last own entry that the log has for certain
 }
 
 // add numbers the entries of a batch that waits for the store, and shows them.
@@ -31,7 +32,8 @@ func (a *ahead) add(s *session, b *store.Batch, show bool) {
 		a.passed = a.next
 		for _, m := range s.members {
 			m.passed, m.ahead = a.next, -1
-			if !m.waits() && m.pos == s.pos {
+			// Behind an entry that could not be read the log may have own ones.
+			if !m.waits() && m.pos == s.pos && s.pos.Offset >= a.acked {
 				m.ahead = a.next
 			}
 		}

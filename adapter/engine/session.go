@@ -111,7 +111,7 @@ func (s *session) countQueue(n int) {
 func (s *session) bind(head store.Session) {
 	s.ep, s.owner, s.profile = head.Incarnation, head.Owner, head.Profile
 	s.countQueue(head.QueueLength)
-	s.queue = queueCache{}
+	s.queue, s.ahead.acked = queueCache{}, 0
 	s.live.Store(head.Busy())
 }
 

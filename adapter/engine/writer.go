@@ -253,7 +253,10 @@ func (w *writer) accept(b *store.Batch, res *store.OwnerResult, asked asking) {
 		w.origin.wireID = b.Patch.WireID
 	}
 	w.confirmed(asked)
-	s.box.do(func() { s.deliverBatch(b.Events, b, res) })
+	s.box.do(func() {
+		s.ahead.acked = res.Last.Offset
+		s.deliverBatch(b.Events, b, res)
+	})
 }
 
 func acknowledged(c store.Code) bool { return c == store.OK || c == store.Dup }
