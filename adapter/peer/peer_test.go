@@ -330,9 +330,11 @@ func await(t testing.TB, ch <-chan struct{}) {
 // EndPolls answers what is held, now and later.
 func TestEndPolls(t *testing.T) {
 	began := make(chan struct{})
+	once := sync.OnceFunc(func() { close(began) })
 	w := start(t, func(_ http.ResponseWriter, r *http.Request, _ string) {
-		close(began)
+		once()
 		<-r.Context().Done()
+		panic(http.ErrAbortHandler) // an answer could still get through
 	})
 	go func() {
 		<-began
