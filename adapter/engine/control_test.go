@@ -258,7 +258,7 @@ func TestMessageThatNobodyCanCarry(t *testing.T) {
 		if !strings.Contains(failed.str("error"), "No server is able") || failed.str("output") != "One " {
 			t.Errorf("%v", failed.data)
 		}
-		if len(told) < 5 || told[0] != "work s1 bridge" {
+		if len(told) == 0 || told[0] != "work s1 bridge" {
 			t.Errorf("told %q", told)
 		}
 	})

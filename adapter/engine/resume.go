@@ -257,7 +257,7 @@ func (s *session) recover(ctx context.Context, sock Socket, r *Room) error {
 	}
 	if r.ShownRun != "" {
 		if ev := s.e.endingOf(ctx, s.sid, r.ShownRun); ev != nil {
-			sock.Send(ev, Room{})
+			sock.Send(ev, Room{SessionID: s.sid, Incarnation: r.Incarnation, Position: r.Position, Volatile: true})
 			r.ShownRun = "" // told, whatever becomes of the rest
 		}
 	}

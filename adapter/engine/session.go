@@ -204,15 +204,22 @@ func (s *session) unhold(sock Socket) {
 	})
 }
 
-// drop ends a membership.
+// drop ends a membership for good.
 func (s *session) drop(m *member) {
+	if s.leave(m) {
+		m.sock.Left(s.sid)
+	}
+}
+
+// leave ends a membership that the client may take up again when it comes back.
+func (s *session) leave(m *member) bool {
 	if s.members[m.sock] != m {
-		return
+		return false
 	}
 	delete(s.members, m.sock)
 	s.countMember(-1)
 	s.e.exit(m.sock, s)
-	m.sock.Left(s.sid)
+	return true
 }
 
 // countMember counts a membership that has begun (1) or ended (-1).

@@ -121,10 +121,12 @@ func (s *session) reborn(head store.Session) bool {
 func (s *session) abandon(m *member) {
 	if m.shown != "" {
 		if ev := s.e.endingOf(s.e.ctx, s.sid, m.shown); ev != nil {
-			m.sock.Send(ev, Room{})
+			r := s.unlogged(m)
+			r.ShownRun = ""
+			m.sock.Send(ev, r)
 		}
 	}
-	s.drop(m)
+	s.leave(m)
 	m.sock.Close(CloseBehind)
 }
 
