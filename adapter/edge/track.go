@@ -64,7 +64,8 @@ type moved struct {
 
 // move records that an event of a room is being queued.
 func (t *track) move(r engine.Room) moved {
-	if r.SessionID == "" || r.Position == (store.Position{}) {
+	placed := r.Position != (store.Position{})
+	if r.SessionID == "" || !placed && !r.Volatile {
 		return moved{at: -1}
 	}
 	i := t.find(r.SessionID)
@@ -81,7 +82,10 @@ func (t *track) move(r engine.Room) moved {
 	room := &t.rooms[i]
 	m.at, m.before = i, *room
 	t.hot = i
-	room.last, room.ahead = r.Position, r.Volatile
+	if placed {
+		room.last = r.Position
+	}
+	room.ahead = r.Volatile
 	if room.shown != r.ShownRun {
 		room.shown = r.ShownRun
 		m.record = true

@@ -259,6 +259,28 @@ func TestTokenNamesShownRuns(t *testing.T) {
 	}
 }
 
+// An ending that is made for a client whose place is gone is told once: its room shows
+// no run any more, and waits for a snapshot.
+func TestTokenOfAMadeUpEnding(t *testing.T) {
+	tr, pid := newTrack()
+	running := room("a", 3)
+	running.ShownRun = "run"
+	tr.move(running)
+	record := tr.record()
+	tr.move(engine.Room{SessionID: "a", Incarnation: "ep", Volatile: true})
+	tok, ok := parseToken(pid, tr.token())
+	if !ok {
+		t.Fatalf("token %q is not read", tr.token())
+	}
+	rooms := (&track{prefix: tr.prefix}).restore(record, tok)
+	if len(rooms) != 1 || rooms[0].ShownRun != "" || rooms[0].Position != (store.Position{}) {
+		t.Errorf("continued with %+v", rooms)
+	}
+	if tr.rooms[0].last != at(3) {
+		t.Errorf("the room went to %+v", tr.rooms[0].last)
+	}
+}
+
 // A client whose positions are not known may be lost again before each room has got
 // its snapshot: packets of other rooms do not make up positions for it.
 func TestTokenBehindALostOne(t *testing.T) {
