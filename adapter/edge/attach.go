@@ -185,6 +185,9 @@ func (c *Core) open(ctx context.Context, g *generation, lockWait time.Duration) 
 	if err := c.openToken(ctx, g); err != nil {
 		return err
 	}
+	if err := c.openPeers(ctx); err != nil {
+		return err
+	}
 	if c.backend.Load() == nil {
 		e, err := c.startEngine()
 		if err != nil {

@@ -31,11 +31,11 @@ const (
 )
 
 // peers is how this node and others serve each other's polling clients: every
-// request of such a client may come to another node. Nil pointers stand for "not
-// open".
+// request of such a client may come to another node.
 type peers struct {
-	forwarder atomic.Pointer[peer.Forwarder]
-	changed   chan struct{} // asks to look at the settings again
+	secret    string                         // of all nodes; set once, before forwarder
+	forwarder atomic.Pointer[peer.Forwarder] // nil until the store has been reached
+	changed   chan struct{}                  // asks to look at the settings again
 }
 
 func (p *peers) init() { p.changed = make(chan struct{}, 1) }
@@ -94,21 +94,31 @@ func isPoll(r *http.Request, q url.Values) bool {
 	return r.Method == http.MethodGet && q.Get("transport") == "polling"
 }
 
+// openPeers opens the way to other nodes, before the first client may come: its next
+// request may be for one of them. The turn is held.
+func (c *Core) openPeers(ctx context.Context) error {
+	if c.shared == nil || c.peers.secret != "" {
+		return nil
+	}
+	secret, err := c.shared.Secret(ctx, peerSecret, randomName(32))
+	if err != nil {
+		return fmt.Errorf("get the secret of the nodes: %w", err)
+	}
+	c.peers.secret = secret
+	c.peers.forwarder.Store(peer.NewForwarder(peer.Options{
+		Secret: []byte(secret), Logger: c.log.Named("peer"),
+		Lookup: lookupIn(c.shared), Limits: c.peerLimits, Gone: sessionUnknown, TooLarge: payloadTooLarge,
+	}))
+	return nil
+}
+
 // servePeers keeps the way to and from other nodes open until the core is gone. The
 // sockets that it serves have been closed by then.
 func (c *Core) servePeers(b *backend) {
-	secret, ok := c.peerSecret(b.shared)
-	if !ok {
-		return
-	}
-	f := peer.NewForwarder(peer.Options{
-		Secret: secret, Logger: c.log.Named("peer"),
-		Lookup: lookupIn(b.shared), Limits: c.peerLimits, Gone: sessionUnknown, TooLarge: payloadTooLarge,
-	})
+	f, secret := c.peers.forwarder.Load(), c.peers.secret
 	defer f.Close()
-	c.peers.forwarder.Store(f)
 	defer context.AfterFunc(c.exit.starting, f.EndPolls)()
-	l := peerListener{core: c, secret: secret}
+	l := peerListener{core: c, secret: []byte(secret)}
 	defer l.close()
 	keep := time.NewTicker(tokenInterval)
 	defer keep.Stop()
@@ -128,25 +138,9 @@ func (c *Core) servePeers(b *backend) {
 		case <-keep.C:
 			// A store that has lost the secret gets it back, before a new node makes
 			// another one; an error shows elsewhere.
-			_, _ = b.shared.Secret(c.life, peerSecret, string(secret))
+			_, _ = b.shared.Secret(c.life, peerSecret, secret)
 		case <-c.life.Done():
 			return
-		}
-	}
-}
-
-// peerSecret takes what all nodes know, or makes it; false: the core is gone.
-func (c *Core) peerSecret(secrets store.Secrets) ([]byte, bool) {
-	candidate := randomName(32)
-	for {
-		text, err := secrets.Secret(c.life, peerSecret, candidate)
-		if err == nil {
-			return []byte(text), true
-		}
-		select {
-		case <-time.After(peerRetry):
-		case <-c.life.Done():
-			return nil, false
 		}
 	}
 }

@@ -79,6 +79,9 @@ func (f *Forwarder) Close() {
 	f.nodes.close()
 }
 
+// Waiting is the number of requests and upgraded connections under way.
+func (f *Forwarder) Waiting() int { return len(f.slots) }
+
 // enter counts a request in, unless there are too many.
 func (f *Forwarder) enter() bool {
 	f.mu.Lock()
