@@ -6,6 +6,7 @@
 // once, judged by a checker).
 //
 //	RED-01           outage_test.go    Redis away for 20 s, with and without its data
+//	RED-01, H4       stall_test.go     Redis hangs and wakes
 //	RED-02           failover_test.go  promoted replica, by hand and by Sentinel
 //	RED-03           gap_test.go       one node cut off from Redis, across an ending
 //	RED-04           fence_test.go     an owner that sleeps longer than its lease

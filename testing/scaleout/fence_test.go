@@ -32,6 +32,9 @@ func TestAnOwnerThatSleepsTooLong(t *testing.T) {
 	if name := second[len(second)-1].Name; name != "run.completed" {
 		t.Errorf("the waiting message ended with %s", name)
 	}
+	if log := c.nodes[1].Log(); !strings.Contains(log, `"taken over"`) {
+		t.Error("the log does not tell of the takeover")
+	}
 	elapse(t, time.Until(asleep.Add(leaseTTL+5*time.Second)))
 	c.nodes[0].wake()
 	c.nodes[0].ready()
