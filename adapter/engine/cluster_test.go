@@ -31,7 +31,6 @@ type node struct {
 	e       *engine.Engine
 	weather *weather
 	x       *script
-	classes map[string]string // executor class by profile; nil: gateway for all
 	gauges  *gauges
 }
 

@@ -88,7 +88,8 @@ func (w *writer) renew() error {
 	return nil
 }
 
-// tellReconnecting tells the members once that the tenure is in doubt.
+// tellReconnecting tells the members once that the tenure is in doubt. The caller
+// holds the turn.
 func (w *writer) tellReconnecting() {
 	if w.fenced {
 		return
@@ -96,7 +97,7 @@ func (w *writer) tellReconnecting() {
 	w.fenced = true
 	s := w.r.s
 	s.logger().Warn("the store has not confirmed the run for long", zap.Duration("age", age(w.written)))
-	payload := chatrun.AgentEvent(s.sid, w.r.wireID, "reconnecting", textReconnecting)
+	payload := chatrun.AgentEvent(s.sid, w.origin.wireID, "reconnecting", textReconnecting)
 	s.box.do(func() { s.notice(&Event{Name: chatrun.EventAgentEvent, Payload: payload}) })
 }
 
