@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hermes-edge/hermes-edge/adapter/engine"
+	"github.com/hermes-edge/hermes-edge/adapter/store"
 )
 
 // shown is the chat as a client that has just resumed shows it.
@@ -277,4 +278,29 @@ func TestRunTooLargeToBeBroughtBack(t *testing.T) {
 			})
 		})
 	}
+}
+
+// H9, contract 9.4: a run that was not sent yet keeps quiet while the store settles:
+// another node may have sent it, and the store may have lost that.
+func TestUnsentRunKeepsQuietWhileSettling(t *testing.T) {
+	inCluster(t, 1, func(t *testing.T, c *cluster, nodes []*node) {
+		own := nodes[0]
+		a := own.client("alice")
+		a.run("s1", "q1", "one")
+		run := own.next()
+		own.weather.set(down)
+		sent := make(chan error, 1)
+		go run.do(func() { sent <- run.sink.Sending(run.ctx) })
+		time.Sleep(time.Second)
+		c.fallBack(c.mark(), 0)
+		time.Sleep(4 * time.Second)
+		if ph := c.head("s1").Run.Phase; ph != store.PhaseStarting {
+			t.Errorf("phase %s while settling", ph)
+		}
+		if err := <-sent; err != nil {
+			t.Error(err)
+		}
+		run.end(engine.Outcome{Output: "1"})
+		a.waitFor(0, "run.completed")
+	})
 }
