@@ -238,7 +238,7 @@ func TestLostIdleChat(t *testing.T) {
 		b.resume("s1")
 		time.Sleep(2 * time.Minute) // the ending is not kept any more
 		c.fallBack(m, time.Second)
-		time.Sleep(time.Second)
+		time.Sleep(3 * time.Second)
 		for _, w := range []*client{a, b} {
 			if w.closedFor() != engine.CloseBehind || strings.Contains(names(w.seen(0)), "session.deleted") {
 				t.Errorf("%s: closed for %q after %s", w.id, w.closedFor(), names(w.seen(0)))

@@ -17,27 +17,30 @@ const (
 	pollBatch = 256              // heads asked for at once
 )
 
-// pollLoop looks at the heads of the sessions that are followed here.
+// pollLoop looks at the heads of the sessions that are followed here: at all of them
+// also when the store may have lost writes.
 func (e *Engine) pollLoop() {
 	tick := time.NewTicker(pollLive)
 	defer tick.Stop()
-	idle := time.Now()
+	idle, generation := time.Now(), e.generation()
 	for {
 		select {
 		case <-tick.C:
 		case <-e.ctx.Done():
 			return
 		}
-		all := time.Since(idle) >= pollIdle
-		if all {
-			idle = time.Now()
+		now := e.generation()
+		all := time.Since(idle) >= pollIdle || now != generation
+		if e.poll(all) && all {
+			idle, generation = time.Now(), now
 		}
-		e.poll(all)
 	}
 }
 
-// poll wakes the tails that do not stand at the head of their log.
-func (e *Engine) poll(all bool) {
+// poll wakes the tails that do not stand at the head of their log. It reports whether
+// all heads could be read.
+func (e *Engine) poll(all bool) (done bool) {
+	done = true
 	var held []*session
 	for _, s := range e.active() {
 		if s.watched.Load() > 0 && (all || s.live.Load()) && !s.appending.Load() {
@@ -49,10 +52,12 @@ func (e *Engine) poll(all bool) {
 	for len(held) > 0 {
 		n := min(len(held), pollBatch)
 		if err := e.pollSome(held[:n]); err != nil && e.ctx.Err() == nil {
+			done = false
 			e.log.Debug("heads not readable; the next look tries again", zap.Error(err))
 		}
 		held = held[n:]
 	}
+	return done
 }
 
 func (e *Engine) pollSome(held []*session) error {
