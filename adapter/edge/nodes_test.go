@@ -16,7 +16,10 @@ import (
 // bystander is a node of the test's own on the Redis of a core.
 func bystander(t *testing.T, r *redisserver.Server, n store.Node) <-chan store.Notice {
 	t.Helper()
-	st, err := redisstore.Open(redisstore.Options{Addrs: []string{r.Addr}, Prefix: "hermes:", Node: n.Name})
+	var s Settings
+	sharing(r)(&s)
+	s.Redis.Node = n.Name
+	st, err := redisstore.Open(*s.Redis)
 	if err != nil {
 		t.Fatal(err)
 	}

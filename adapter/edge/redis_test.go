@@ -17,7 +17,10 @@ import (
 // sharing puts the data of a core into a Redis.
 func sharing(r *redisserver.Server) func(*Settings) {
 	return func(s *Settings) {
-		s.Redis = &redisstore.Options{Mode: redisstore.Standalone, Addrs: []string{r.Addr}, Prefix: "hermes:"}
+		s.Redis = &redisstore.Options{
+			Mode: redisstore.Standalone, Addrs: []string{r.Addr}, Prefix: "hermes:",
+			Timeout: 5 * time.Second, DialTimeout: 5 * time.Second, BreakAfter: 5 * time.Second, // machines of tests are slow
+		}
 	}
 }
 

@@ -30,7 +30,7 @@ func TestDrainHandsOverR9(t *testing.T) {
 			ca.next("run.queued")
 			eventually(t, "the other node takes work", func() bool { return len(liveNodes(t, b)) == 2 })
 
-			window, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			window, cancel := context.WithTimeout(t.Context(), 8*time.Second)
 			defer cancel()
 			drained := make(chan struct{})
 			go func() {

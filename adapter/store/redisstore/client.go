@@ -53,8 +53,8 @@ func (s *shards) watch(at *server, c *redis.Client) *redis.Client {
 
 // patience is how long a shard may leave everything unanswered.
 func (s *shards) patience() time.Duration {
-	if s.opts.breakAfter > 0 {
-		return s.opts.breakAfter
+	if s.opts.BreakAfter > 0 {
+		return s.opts.BreakAfter
 	}
 	return breakAfter
 }

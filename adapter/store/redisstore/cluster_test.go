@@ -83,7 +83,7 @@ func TestSlotMoved(t *testing.T) {
 // of the others go on.
 func TestDeadShard(t *testing.T) {
 	nodes := redisserver.StartCluster(t, 3)
-	st := openCluster(t, nodes, Options{Timeout: time.Second, breakAfter: 300 * time.Millisecond})
+	st := openCluster(t, nodes, Options{Timeout: time.Second, BreakAfter: 300 * time.Millisecond})
 	sids := make([]string, len(nodes))
 	for n := 0; slices.Contains(sids, ""); n++ {
 		sid := fmt.Sprint("s", n)

@@ -203,7 +203,7 @@ func TestDurability(t *testing.T) {
 func TestObserver(t *testing.T) {
 	server := redisserver.Start(t)
 	w := &witness{}
-	st := open(t, Options{Addrs: []string{server.Addr}, Observer: w, Timeout: time.Second, breakAfter: 300 * time.Millisecond})
+	st := open(t, Options{Addrs: []string{server.Addr}, Observer: w, Timeout: time.Second, BreakAfter: 300 * time.Millisecond})
 	submitted(t, st, offer("s", "q"), store.Started)
 	sub, err := st.Subscribe(t.Context(), "s", func(store.Hint) {})
 	if err != nil {

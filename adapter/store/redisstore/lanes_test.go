@@ -160,7 +160,7 @@ func TestPipelinesWhilePaused(t *testing.T) {
 	const sessions = 80
 	server := redisserver.Start(t)
 	w := &witness{}
-	st := open(t, Options{Addrs: []string{server.Addr}, Observer: w, Timeout: 600 * time.Millisecond, breakAfter: 300 * time.Millisecond})
+	st := open(t, Options{Addrs: []string{server.Addr}, Observer: w, Timeout: 600 * time.Millisecond, BreakAfter: 300 * time.Millisecond})
 	sid := func(i int) string { return fmt.Sprint("s", i) }
 	for i := range sessions {
 		submitted(t, st, offer(sid(i), "q"), store.Started)
@@ -202,7 +202,7 @@ func TestNoGrowth(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := redisserver.Start(t)
-			st := open(t, Options{Addrs: []string{server.Addr}, Timeout: 400 * time.Millisecond, breakAfter: 300 * time.Millisecond})
+			st := open(t, Options{Addrs: []string{server.Addr}, Timeout: 400 * time.Millisecond, BreakAfter: 300 * time.Millisecond})
 			submitted(t, st, offer("s", "q"), store.Started)
 			stop(server)
 			outage := func(calls int) {

@@ -79,7 +79,7 @@ func (st *Store) Reconfigure(o Options) error {
 		return err
 	}
 	o.Logger, o.Observer = st.opts.Logger, st.opts.Observer
-	o.breakAfter, o.probeInterval, o.unpiped = st.opts.breakAfter, st.opts.probeInterval, st.opts.unpiped
+	o.BreakAfter, o.probeInterval, o.unpiped = st.opts.BreakAfter, st.opts.probeInterval, st.opts.unpiped
 	scripts, err := load(&o)
 	if err != nil {
 		return err

@@ -116,7 +116,7 @@ func sids(n int) []string {
 // another generation.
 func TestKilledUnderLoad(t *testing.T) {
 	server := redisserver.Start(t, "--appendonly", "yes", "--appendfsync", "always")
-	st := open(t, Options{Addrs: []string{server.Addr}, Timeout: time.Second, breakAfter: 300 * time.Millisecond})
+	st := open(t, Options{Addrs: []string{server.Addr}, Timeout: time.Second, BreakAfter: 300 * time.Millisecond})
 	l := startTraffic(t, st, sids(12)...)
 	for want := uint64(2); want <= 4; want++ {
 		l.goesOn(10)
@@ -134,7 +134,7 @@ func TestKilledUnderLoad(t *testing.T) {
 // the same generation, and executes nothing twice.
 func TestPausedUnderLoad(t *testing.T) {
 	server := redisserver.Start(t)
-	st := open(t, Options{Addrs: []string{server.Addr}, Timeout: 500 * time.Millisecond, breakAfter: 300 * time.Millisecond})
+	st := open(t, Options{Addrs: []string{server.Addr}, Timeout: 500 * time.Millisecond, BreakAfter: 300 * time.Millisecond})
 	l := startTraffic(t, st, sids(12)...)
 	for range 3 {
 		l.goesOn(10)
@@ -199,7 +199,7 @@ func moveSlot(t *testing.T, nodes []*redisserver.Server, i, j int, slot string) 
 func TestClusterFailover(t *testing.T) {
 	nodes := redisserver.StartCluster(t, 3)
 	replica := redisserver.StartReplica(t, nodes, 1)
-	st := openCluster(t, nodes, Options{Timeout: time.Second, breakAfter: 300 * time.Millisecond})
+	st := openCluster(t, nodes, Options{Timeout: time.Second, BreakAfter: 300 * time.Millisecond})
 	l := startTraffic(t, st, sids(9)...)
 	l.goesOn(5)
 	eventually(t, "all nodes have been looked at", func() bool {

@@ -47,8 +47,10 @@ type Options struct {
 	Timeout     time.Duration // of one call; 0: 1 s
 	DialTimeout time.Duration // 0: 1 s
 	PoolSize    int           // connections per shard; 0: 16
+	// BreakAfter is how long nothing may be answered before calls fail at once; 0:
+	// 300 ms. Only tests on a slow machine need more.
+	BreakAfter time.Duration
 
-	breakAfter    time.Duration // of tests on a slow machine; 0: 300 ms without an answer open the breaker
 	probeInterval time.Duration // of tests; 0: 5 s
 	unpiped       bool          // of benchmarks: each call is sent by itself
 }

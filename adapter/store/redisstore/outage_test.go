@@ -17,7 +17,7 @@ import (
 
 // nervous opens a store with the times of production, but a shorter call.
 func nervous(t *testing.T, addr string) *Store {
-	return open(t, Options{Addrs: []string{addr}, Timeout: 400 * time.Millisecond, breakAfter: 300 * time.Millisecond})
+	return open(t, Options{Addrs: []string{addr}, Timeout: 400 * time.Millisecond, BreakAfter: 300 * time.Millisecond})
 }
 
 // eventually waits until something is so.

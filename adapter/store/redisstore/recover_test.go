@@ -140,7 +140,7 @@ func TestGenerationWithoutInfo(t *testing.T) {
 		}
 	}
 	user()
-	st := open(t, Options{Addrs: []string{server.Addr}, Username: "edge", Password: "secret", breakAfter: 300 * time.Millisecond, Timeout: time.Second})
+	st := open(t, Options{Addrs: []string{server.Addr}, Username: "edge", Password: "secret", BreakAfter: 300 * time.Millisecond, Timeout: time.Second})
 	answers(t, st)
 	grow(t, st)
 	if g := st.Generation(); g != 1 {

@@ -30,8 +30,8 @@ func open(t testing.TB, o Options) *Store {
 	if o.Timeout == 0 {
 		o.Timeout = 20 * time.Second
 	}
-	if o.breakAfter == 0 {
-		o.breakAfter = 20 * time.Second
+	if o.BreakAfter == 0 {
+		o.BreakAfter = 20 * time.Second
 	}
 	o.Logger = zaptest.NewLogger(t)
 	st, err := Open(o)

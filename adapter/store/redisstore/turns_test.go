@@ -77,14 +77,14 @@ func TestTurnsUnderFaults(t *testing.T) {
 		"standalone": {
 			open: func(t *testing.T) (*Store, []*redisserver.Server) {
 				s := redisserver.Start(t, "--appendonly", "yes", "--appendfsync", "always")
-				return open(t, Options{Addrs: []string{s.Addr}, Timeout: 500 * time.Millisecond, breakAfter: 300 * time.Millisecond}), []*redisserver.Server{s}
+				return open(t, Options{Addrs: []string{s.Addr}, Timeout: 500 * time.Millisecond, BreakAfter: 300 * time.Millisecond}), []*redisserver.Server{s}
 			},
 			faults: []fault{drop, forget, crash, pause, drop},
 		},
 		"cluster": {
 			open: func(t *testing.T) (*Store, []*redisserver.Server) {
 				nodes := redisserver.StartCluster(t, 3, "--appendonly", "yes", "--appendfsync", "always")
-				return openCluster(t, nodes, Options{Timeout: 500 * time.Millisecond, breakAfter: 300 * time.Millisecond}), nodes
+				return openCluster(t, nodes, Options{Timeout: 500 * time.Millisecond, BreakAfter: 300 * time.Millisecond}), nodes
 			},
 			faults: []fault{drop, crash, pause, forget},
 		},
