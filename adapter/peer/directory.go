@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.uber.org/zap"
 	"golang.org/x/sync/singleflight"
 	"golang.org/x/time/rate"
 )
@@ -17,6 +18,7 @@ import (
 const (
 	recordAge     = time.Second // after which a record is read again
 	lookupTimeout = time.Second
+	lookupPause   = 50 * time.Millisecond // before a failed look-up is tried again
 	maxRecords    = 512
 	// Names come from outside: those that nobody has heard of may not load the store.
 	unknownRate  = 50 // look-ups a second
@@ -43,6 +45,7 @@ type LookupFunc func(ctx context.Context, name string) (Node, bool, error)
 type directory struct {
 	secret []byte
 	lookup LookupFunc
+	log    *zap.Logger
 	fresh  *rate.Limiter
 	flight singleflight.Group
 
@@ -64,8 +67,8 @@ type route struct {
 	failed    atomic.Int64 // when a dial failed, in Unix nanoseconds
 }
 
-func (d *directory) init(secret []byte, lookup LookupFunc) {
-	d.secret, d.lookup = secret, lookup
+func (d *directory) init(secret []byte, lookup LookupFunc, log *zap.Logger) {
+	d.secret, d.lookup, d.log = secret, lookup, log
 	d.fresh = rate.NewLimiter(unknownRate, unknownBurst)
 	d.records = make(map[string]record)
 }
@@ -91,6 +94,12 @@ func (d *directory) read(ctx context.Context, name string) *route {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupTimeout)
 	defer cancel()
 	n, ok, err := d.lookup(ctx, name)
+	for err != nil && !d.knows(name) && sleep(ctx, lookupPause) {
+		n, ok, err = d.lookup(ctx, name)
+	}
+	if err != nil {
+		d.log.Debug("node not looked up", zap.String("node", name), zap.Error(err))
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	before := d.records[name].route
@@ -98,6 +107,8 @@ func (d *directory) read(ctx context.Context, name string) *route {
 	switch {
 	case d.closed:
 		return nil
+	case err != nil && before == nil:
+		return nil // asked again by the next request
 	case err != nil:
 		now = before
 	case !ok || n.Address == "":
@@ -111,6 +122,24 @@ func (d *directory) read(ctx context.Context, name string) *route {
 	}
 	d.keepLocked(name, record{now, time.Now()})
 	return now
+}
+
+func (d *directory) knows(name string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.records[name].route != nil
+}
+
+// sleep waits; false: ctx ended first.
+func sleep(ctx context.Context, t time.Duration) bool {
+	timer := time.NewTimer(t)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // keepLocked keeps a record instead of the oldest one if there are too many.

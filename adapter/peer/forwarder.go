@@ -58,7 +58,7 @@ func NewForwarder(o Options) *Forwarder {
 		o.Logger = zap.NewNop()
 	}
 	f := &Forwarder{opts: o, slots: make(chan struct{}, maxForwards)}
-	f.nodes.init(o.Secret, o.Lookup)
+	f.nodes.init(o.Secret, o.Lookup, o.Logger)
 	f.ended, f.end = context.WithCancel(context.Background())
 	f.polls, f.endPolls = context.WithCancel(f.ended)
 	return f
@@ -114,6 +114,7 @@ func (f *Forwarder) Forward(w http.ResponseWriter, r *http.Request, node, identi
 	leave := sync.OnceFunc(f.leave)
 	way := f.nodes.find(r.Context(), node)
 	if way == nil {
+		f.opts.Logger.Debug("no way to the node of a request", zap.String("node", node))
 		leave()
 		f.opts.Gone(w)
 		return

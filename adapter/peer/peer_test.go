@@ -43,6 +43,7 @@ type world struct {
 	mu      sync.Mutex
 	nodes   map[string]Node
 	away    error // what look-ups answer
+	back    int32 // number of look-ups after which they answer again; 0: never
 	lookups atomic.Int32
 }
 
@@ -97,9 +98,12 @@ func (w *world) publish(n Node) {
 }
 
 func (w *world) lookup(_ context.Context, name string) (Node, bool, error) {
-	w.lookups.Add(1)
+	asked := w.lookups.Add(1)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.back != 0 && asked > w.back {
+		w.away = nil
+	}
 	n, ok := w.nodes[name]
 	return n, ok, w.away
 }
@@ -491,6 +495,16 @@ func TestRecords(t *testing.T) {
 	age()
 	if status, _, _ := w.do("GET", "/", nil, nil); status != http.StatusBadRequest {
 		t.Errorf("a node that has gone: %d", status)
+	}
+}
+
+// A node that nobody knows yet is asked for again when the store does not answer.
+func TestLookupIsTriedAgain(t *testing.T) {
+	w := start(t, show)
+	w.away = errors.New("the store is away")
+	w.back = 2
+	if status, _, _ := w.do("GET", "/", nil, nil); status != http.StatusAccepted {
+		t.Errorf("status %d", status)
 	}
 }
 
