@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
+	"os"
 	"slices"
 	"sync/atomic"
 
 	"github.com/hermes-edge/hermes-edge/adapter/auth"
 	"github.com/hermes-edge/hermes-edge/adapter/engine"
+	"github.com/hermes-edge/hermes-edge/adapter/gateway"
 )
 
 // executorClass is the class of every run that a gateway carries out.
@@ -92,7 +95,21 @@ func (g *generation) slots(profile string) (gateway string, limit int) {
 	if !ok {
 		return "", 0
 	}
-	return u.client.BaseURL().String(), u.cfg.MaxRuns
+	return slotsName(u.client.BaseURL(), os.Hostname), u.cfg.MaxRuns
+}
+
+// slotsName names a gateway for all nodes. A loopback address means another gateway
+// on each machine.
+func slotsName(base *url.URL, hostname func() (string, error)) string {
+	name := base.String()
+	if !gateway.IsLoopback(base) {
+		return name
+	}
+	host, err := hostname()
+	if err != nil {
+		return name // counted together at worst
+	}
+	return host + " " + name
 }
 
 // engineLimits are the limits that the engine enforces.

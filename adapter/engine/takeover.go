@@ -21,13 +21,16 @@ const interruptedText = "The server was restarted while this answer was being wr
 func (e *Engine) sweepLoop() {
 	tick := time.NewTicker(sweepInterval)
 	defer tick.Stop()
+	failing := false
 	for {
 		select {
 		case <-tick.C:
 			e.forgetFinishes()
-			if _, err := e.sweep(e.ctx); err != nil && e.ctx.Err() == nil {
-				e.log.Warn("sweep failed; the next one tries again", zap.Error(err))
+			_, err := e.sweep(e.ctx)
+			if err != nil && !failing && e.ctx.Err() == nil {
+				e.log.Warn("sessions that need a node cannot be looked up; tried again each second", zap.Error(err))
 			}
+			failing = err != nil
 		case <-e.ctx.Done():
 			return
 		}
