@@ -46,6 +46,7 @@ type session struct {
 	queue   queueCache
 	waiting int         // messages in the queue, as the log last said
 	ahead   ahead       // what members were shown that is not in the log yet
+	again   bool        // the log is looked at again before long, since it could not be read
 	latest  store.Entry // the own entry being delivered; kept here to be used again
 }
 
@@ -57,6 +58,7 @@ type member struct {
 	ended   string    // run of the last ending written to it
 	endedAt time.Time // and when
 	behind  bool      // its buffer was full; the log catches it up
+	unread  bool      // its part of the log could not be read; it is tried again
 	held    bool      // it has asked for a snapshot, which must not be older than what it was sent
 	passed  int64     // of the entries shown ahead of the log: the next one the log will bring
 	ahead   int64     // and the next one to be shown; -1: the log comes first
@@ -175,14 +177,14 @@ func (s *session) join(sock Socket, at store.Position, shown string) *member {
 		s.members[sock] = m
 		s.countMember(1)
 	}
-	m.pos, m.shown, m.behind, m.held = at, shown, false, false
+	m.pos, m.shown, m.behind, m.unread, m.held = at, shown, false, false, false
 	m.passed, m.ahead = 0, -1
 	s.catchUp(m)
 	return m
 }
 
 // waits reports whether the log is not to be delivered to the member for now.
-func (m *member) waits() bool { return m.behind || m.held }
+func (m *member) waits() bool { return m.behind || m.unread || m.held }
 
 // hold stops delivery to a member that asks for a snapshot; it is not needed by
 // others.
@@ -248,7 +250,7 @@ func (s *session) rebind(head store.Session) {
 			s.drop(m)
 			continue
 		}
-		m.pos, m.shown, m.behind = store.Origin, "", false // one that is held stays so
+		m.pos, m.shown, m.behind, m.unread = store.Origin, "", false, false // one that is held stays so
 	}
 }
 

@@ -17,6 +17,9 @@ const readTimeout = time.Second
 // readLimit is the number of entries asked for at a time.
 const readLimit = 256
 
+// readAgain is the pause before a log that could not be read is looked at again.
+const readAgain = 500 * time.Millisecond
+
 // follow brings the tail to the head of the log and delivers what it passes. It
 // runs inside the box.
 func (s *session) follow() {
@@ -28,13 +31,44 @@ func (s *session) follow() {
 		more, err := s.step(ctx)
 		cancel()
 		if err != nil {
-			if !errors.Is(err, context.Canceled) {
-				s.logger().Warn("log not readable; the next hint tries again", zap.Error(err))
-			}
+			s.unreadable(err)
 			return
 		}
 		if !more {
 			return
+		}
+	}
+}
+
+// unreadable has the log looked at again a little later, once for the tail and all
+// members that wait for it: a store that does not answer has lost nothing.
+func (s *session) unreadable(err error) {
+	if s.again || errors.Is(err, context.Canceled) {
+		return
+	}
+	s.again = true
+	s.logger().Debug("log not readable, tried again", zap.Error(err))
+	s.e.mu.Lock()
+	s.refs++
+	s.e.mu.Unlock()
+	retried := s.e.spawn(func() {
+		if pause(s.e.ctx, readAgain) == nil {
+			s.box.do(s.readAgain)
+		}
+		s.e.release(s)
+	})
+	if !retried {
+		s.e.release(s)
+	}
+}
+
+func (s *session) readAgain() {
+	s.again = false
+	s.follow()
+	for _, m := range s.members {
+		if m.unread {
+			m.unread = false
+			s.catchUp(m)
 		}
 	}
 }
@@ -256,7 +290,12 @@ func (s *session) catchUp(m *member) {
 			err = s.fetchQueued(ctx, res.Entries)
 		}
 		cancel()
-		if err != nil || res.Code != store.OK || len(res.Entries) == 0 {
+		if err != nil {
+			m.unread = true
+			s.unreadable(err)
+			return
+		}
+		if res.Code != store.OK || len(res.Entries) == 0 {
 			s.abandon(m)
 			return
 		}
