@@ -196,6 +196,7 @@ func (c *Core) open(ctx context.Context, g *generation, lockWait time.Duration) 
 		b := &backend{store: c.store, engine: e}
 		if c.shared != nil {
 			b.shared = c.shared
+			c.announce(ctx, b) // before the first client comes
 		}
 		c.backend.Store(b)
 		c.watchShared(b)

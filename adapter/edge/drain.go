@@ -42,9 +42,7 @@ func (x *exitState) begun() bool { return x.starting.Err() != nil }
 func (c *Core) BeginExit() {
 	c.exit.begin()
 	c.io.EndPolls()
-	if b := c.backend.Load(); b != nil && b.shared != nil {
-		c.work.run(func() { c.announce(c.life, b) }) // no work is sent here any more
-	}
+	wake(c.peers.announce) // no work is sent here any more
 }
 
 // Shared reports whether other nodes can go on with what a drain leaves.

@@ -26,6 +26,28 @@ type endpoint struct {
 	fingerprint string // SHA-256 of the certificate there, hexadecimal
 }
 
+// keepAnnounced tells other nodes of this one again and again. Nothing else does
+// once the core serves, so that an older record never comes after a newer one.
+func (c *Core) keepAnnounced(b *backend) {
+	tick := time.NewTicker(announceCheck)
+	defer tick.Stop()
+	announced := time.Now() // when the store was opened
+	for {
+		select {
+		case <-c.peers.announce:
+		case <-tick.C:
+			// While the store refuses, this is what finds out that it does not any more.
+			if time.Since(announced) < announceInterval && !c.watch.refused() {
+				continue
+			}
+		case <-c.life.Done():
+			return
+		}
+		announced = time.Now()
+		c.announce(c.life, b)
+	}
+}
+
 // announce tells other nodes that this one lives, and what it can do.
 func (c *Core) announce(ctx context.Context, b *backend) {
 	n := store.Node{Name: c.node, Version: version(), Runs: b.engine.Stats().ActiveRuns, Caps: c.caps()}

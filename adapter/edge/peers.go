@@ -36,13 +36,19 @@ type peers struct {
 	secret    string                         // of all nodes; set once, before forwarder
 	forwarder atomic.Pointer[peer.Forwarder] // nil until the store has been reached
 	changed   chan struct{}                  // asks to look at the settings again
+	announce  chan struct{}                  // asks to tell others of this node now
 }
 
-func (p *peers) init() { p.changed = make(chan struct{}, 1) }
+func (p *peers) init() {
+	p.changed, p.announce = make(chan struct{}, 1), make(chan struct{}, 1)
+}
 
-func (p *peers) reconsider() {
+func (p *peers) reconsider() { wake(p.changed) }
+
+// wake asks a goroutine to look; it need not be asked twice.
+func wake(ch chan<- struct{}) {
 	select {
-	case p.changed <- struct{}{}:
+	case ch <- struct{}{}:
 	default:
 	}
 }
@@ -94,8 +100,8 @@ func isPoll(r *http.Request, q url.Values) bool {
 	return r.Method == http.MethodGet && q.Get("transport") == "polling"
 }
 
-// openPeers opens the way to other nodes, before the first client may come: its next
-// request may be for one of them. The turn is held.
+// openPeers opens the ways to and from other nodes, before the first client may
+// come: its next request may come to one of them. The turn is held.
 func (c *Core) openPeers(ctx context.Context) error {
 	if c.shared == nil || c.peers.secret != "" {
 		return nil
@@ -109,28 +115,28 @@ func (c *Core) openPeers(ctx context.Context) error {
 		Secret: []byte(secret), Logger: c.log.Named("peer"),
 		Lookup: lookupIn(c.shared), Limits: c.peerLimits, Gone: sessionUnknown, TooLarge: payloadTooLarge,
 	}))
+	l, shared := &peerListener{core: c, secret: []byte(secret)}, c.shared
+	failed := l.follow(c.gen.Load())
+	if !c.work.run(func() { c.servePeers(shared, l, failed) }) {
+		l.close()
+	}
 	return nil
 }
 
-// servePeers keeps the way to and from other nodes open until the core is gone. The
-// sockets that it serves have been closed by then.
-func (c *Core) servePeers(b *backend) {
-	f, secret := c.peers.forwarder.Load(), c.peers.secret
+// servePeers keeps those ways open until the core is gone. The sockets that are
+// served through them have been closed by then.
+func (c *Core) servePeers(shared store.Secrets, l *peerListener, failed error) {
+	f := c.peers.forwarder.Load()
 	defer f.Close()
 	defer context.AfterFunc(c.exit.starting, f.EndPolls)()
-	l := peerListener{core: c, secret: []byte(secret)}
 	defer l.close()
 	keep := time.NewTicker(tokenInterval)
 	defer keep.Stop()
 	for {
 		var again <-chan time.Time
-		before := c.endpoint.Load()
-		if err := l.follow(c.gen.Load()); err != nil {
-			l.report(err)
+		if failed != nil {
+			l.report(failed)
 			again = time.After(peerRetry)
-		}
-		if c.endpoint.Load() != before {
-			c.announce(c.life, b) // at once: clients do not wait
 		}
 		select {
 		case <-c.peers.changed:
@@ -138,9 +144,14 @@ func (c *Core) servePeers(b *backend) {
 		case <-keep.C:
 			// A store that has lost the secret gets it back, before a new node makes
 			// another one; an error shows elsewhere.
-			_, _ = b.shared.Secret(c.life, peerSecret, secret)
+			_, _ = shared.Secret(c.life, peerSecret, c.peers.secret)
 		case <-c.life.Done():
 			return
+		}
+		before := c.endpoint.Load()
+		failed = l.follow(c.gen.Load())
+		if c.endpoint.Load() != before {
+			wake(c.peers.announce) // clients do not wait
 		}
 	}
 }

@@ -50,16 +50,7 @@ func (c *Core) watchShared(b *backend) {
 		c.work.run(func() { c.every(interval, do) })
 	}
 	again(problemsInterval, func(ctx context.Context) { c.findProblems(ctx, b) })
-	c.work.run(func() { c.servePeers(b) })
-	var announced time.Time
-	var at *endpoint
-	again(announceCheck, func(ctx context.Context) {
-		// While the store refuses, this is what finds out that it does not any more.
-		if now := c.endpoint.Load(); time.Since(announced) >= announceInterval || c.watch.refused() || now != at {
-			announced, at = time.Now(), now
-			c.announce(ctx, b)
-		}
-	})
+	c.work.run(func() { c.keepAnnounced(b) })
 	again(tokenInterval, func(ctx context.Context) { c.refreshToken(ctx, b.shared) })
 	c.work.run(func() { c.attendNotices(b) })
 }
