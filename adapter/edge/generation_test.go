@@ -24,7 +24,7 @@ func TestSlotsName(t *testing.T) {
 	if name(local, host("a")) == name(local, host("b")) {
 		t.Error("two machines share the limit of their own gateways")
 	}
-	if name(local, host("a")) != name(local, host("a")) {
+	if first, second := name(local, host("a")), name(local, host("a")); first != second {
 		t.Error("nodes of one machine do not share the limit of its gateway")
 	}
 	if name(shared, host("a")) != name(shared, host("b")) {
