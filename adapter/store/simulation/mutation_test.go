@@ -6,8 +6,8 @@ import (
 	"github.com/hermes-edge/hermes-edge/adapter/store"
 )
 
-// mutate wraps the store so that it lacks a rule. The rules writeAhead and park
-// are the nodes' own.
+// mutate wraps the store so that it lacks a rule. The rules writeAhead, park, settle
+// and reinstate are the nodes' own.
 func mutate(w *world, without rule) store.Store {
 	switch without {
 	case tokenCheck:
