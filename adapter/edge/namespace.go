@@ -145,6 +145,9 @@ func (n namespace) dispatch(s *socket, event string, payload json.RawMessage) {
 	if eng := n.core.engine(); eng != nil {
 		// What was sent counts, also if the client is gone the moment after; the
 		// engine bounds each event by itself.
+		if isRun || event == chatrun.EventResume {
+			defer s.awaitRoom(payload)()
+		}
 		handle(eng, n.core.life, s, payload)
 	}
 }

@@ -2,11 +2,13 @@ package edge
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/hermes-edge/hermes-edge/adapter/chatrun"
 	"github.com/hermes-edge/hermes-edge/adapter/socketio"
 	"github.com/hermes-edge/hermes-edge/adapter/store"
 )
@@ -100,6 +102,27 @@ func (c *Core) continueRooms(s *socket) {
 	}
 	for _, r := range rooms {
 		e.Recover(c.life, s, r)
+	}
+}
+
+// awaitRoom has the session that an event asks for in the connection's record while
+// the event is handled (contract 6). The function it answers takes it out again if
+// the client did not come to follow the session.
+func (s *socket) awaitRoom(payload json.RawMessage) (done func()) {
+	req, ok := chatrun.ParseSession(payload)
+	if !ok {
+		return func() {}
+	}
+	s.change(func() bool { return s.track.reserve(req.SessionID) })
+	return func() { s.change(func() bool { return s.track.unreserve(req.SessionID) }) }
+}
+
+// change has the record saved if f says that it is out of date.
+func (s *socket) change(f func() bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pid != "" && !s.retired && f() {
+		s.saveSoonLocked()
 	}
 }
 

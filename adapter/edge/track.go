@@ -53,6 +53,34 @@ func (t *track) find(sid string) int {
 	return slices.IndexFunc(t.rooms, func(r trackedRoom) bool { return r.sid == sid })
 }
 
+// reserve enters a room that the client has asked for, so that the record names it
+// before the first event of it is sent: whoever loses the connection in between is
+// given the room all the same. It reports whether the room is new.
+func (t *track) reserve(sid string) bool {
+	if t.find(sid) >= 0 {
+		return false
+	}
+	t.rooms = append(t.rooms, trackedRoom{index: t.next, sid: sid})
+	t.next++
+	return true
+}
+
+// unreserve forgets a room that the client asked for in vain, and reports whether it
+// did.
+func (t *track) unreserve(sid string) bool {
+	i := t.find(sid)
+	if i < 0 || !t.rooms[i].reserved() {
+		return false
+	}
+	t.remove(i)
+	return true
+}
+
+// reserved reports whether nothing of the room was sent so far.
+func (r *trackedRoom) reserved() bool {
+	return r.incarnation == "" && r.last == (store.Position{}) && !r.ahead
+}
+
 // moved is what move did, so that it can be taken back.
 type moved struct {
 	record bool // the saved record is out of date in more than positions
@@ -70,7 +98,10 @@ func (t *track) move(r engine.Room) moved {
 	}
 	i := t.find(r.SessionID)
 	var m moved
-	if i < 0 || t.rooms[i].incarnation != r.Incarnation {
+	switch {
+	case i >= 0 && t.rooms[i].reserved():
+		m.record = true
+	case i < 0 || t.rooms[i].incarnation != r.Incarnation:
 		m.record, m.rooms, m.next = true, slices.Clone(t.rooms), t.next
 		if i >= 0 {
 			t.remove(i)
@@ -82,6 +113,7 @@ func (t *track) move(r engine.Room) moved {
 	room := &t.rooms[i]
 	m.at, m.before = i, *room
 	t.hot = i
+	room.incarnation = r.Incarnation
 	if placed {
 		room.last = r.Position
 	}

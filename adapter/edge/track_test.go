@@ -338,3 +338,39 @@ func TestTokenOfVolatileEvents(t *testing.T) {
 		t.Errorf("token behind an event of the log: %s", got)
 	}
 }
+
+// Contract 6: a room is in the record before its first event is sent, and keeps its
+// index then; one that the client asked for in vain is not kept.
+func TestReservedRoom(t *testing.T) {
+	tr, pid := newTrack()
+	tr.move(room("a", 1))
+	if !tr.reserve("b") || tr.reserve("b") || tr.reserve("a") {
+		t.Error("a room is new exactly once")
+	}
+	early := tr.record()
+	if len(early) != 2 || early[1].SID != "b" || early[1].Incarnation != "" {
+		t.Fatalf("record %+v", early)
+	}
+	if got := places(t, tr, pid, tr.token(), early); got != "a@1 b@0" {
+		t.Errorf("lost before the first event: %s", got)
+	}
+	if undo := tr.move(room("b", 7)); !undo.record {
+		t.Error("the record is not written again")
+	} else {
+		tr.restoreFrom(undo)
+	}
+	if got := tr.record()[1]; got.Incarnation != "" {
+		t.Errorf("an event that was not sent stays: %+v", got)
+	}
+	tr.move(room("b", 7))
+	if got := tr.record()[1]; got.Index != early[1].Index || got.Incarnation != "ep" {
+		t.Errorf("the room has become another: %+v", got)
+	}
+	if tr.unreserve("b") {
+		t.Error("a room that is followed is forgotten")
+	}
+	tr.reserve("c")
+	if !tr.unreserve("c") || tr.unreserve("c") || len(tr.record()) != 2 {
+		t.Errorf("asked for in vain: %+v", tr.record())
+	}
+}

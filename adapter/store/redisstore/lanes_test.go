@@ -18,7 +18,6 @@ import (
 
 // witness is an Observer that counts.
 type witness struct {
-	unobserved
 	calls, pipelines, piped, longest, opened, closed, hints, confirmed, missed atomic.Int64
 	lag                                                                        atomic.Int64
 	generation                                                                 atomic.Uint64
