@@ -29,6 +29,7 @@ type session struct {
 	hinted    atomic.Int64 // highest offset a hint has spoken of
 	delivered atomic.Int64 // offset of pos
 	removed   atomic.Bool  // a hint has said that the session was deleted
+	bound     atomic.Value // string: ep
 	live      atomic.Bool  // a run is active, as far as the log was read
 	watched   atomic.Int32 // members
 
@@ -112,6 +113,7 @@ func (s *session) countQueue(n int) {
 // bind makes an incarnation the current one.
 func (s *session) bind(head store.Session) {
 	s.ep, s.owner, s.profile = head.Incarnation, head.Owner, head.Profile
+	s.bound.Store(s.ep)
 	s.countQueue(head.QueueLength)
 	s.queue, s.ahead.acked = queueCache{}, 0
 	s.live.Store(head.Busy())
@@ -133,9 +135,15 @@ func (s *session) hint(h store.Hint) {
 	if h.Deleted {
 		s.removed.Store(true)
 	}
-	if h.Deleted || h.Established || !s.appending.Load() {
+	if h.Deleted || h.Established || !s.appending.Load() && !s.knows(h) {
 		s.wake()
 	}
+}
+
+// knows reports whether a hint speaks of what has been delivered. A store that fell
+// back may repeat offsets; that is noticed by its generation.
+func (s *session) knows(h store.Hint) bool {
+	return h.Incarnation != "" && s.bound.Load() == h.Incarnation && h.Head.Offset <= s.delivered.Load()
 }
 
 // wake lets the tail look at the log soon. A full box loses nothing: the next
