@@ -47,6 +47,21 @@ func inCluster(t *testing.T, n int, test func(t *testing.T, c *cluster, nodes []
 	})
 }
 
+// idle asserts that no node carries anything out and that nothing of a session waits.
+func (c *cluster) idle(sid string) {
+	c.t.Helper()
+	for _, n := range c.nodes {
+		select {
+		case run := <-n.x.calls:
+			c.t.Errorf("%q runs on %s", run.turn.Input.Text, n.name)
+		default:
+		}
+	}
+	if c.head(sid).Busy() {
+		c.t.Errorf("%s is busy", sid)
+	}
+}
+
 // start adds a node.
 func (c *cluster) start(change func(*engine.Config, *node)) *node {
 	c.t.Helper()

@@ -341,16 +341,7 @@ func TestMessageInDoubtIsWithdrawn(t *testing.T) {
 		a.run("s1", "q1", "one")
 		a.waitFor(0, "run.failed")
 		time.Sleep(40 * time.Second)
-		for _, n := range nodes {
-			select {
-			case run := <-n.x.calls:
-				t.Errorf("%q is run on %s", run.turn.Input.Text, n.name)
-			default:
-			}
-		}
-		if c.head("s1").Busy() {
-			t.Error("the message waits")
-		}
+		c.idle("s1")
 	})
 }
 

@@ -81,18 +81,11 @@ func (e *Engine) pollSome(held []*session) error {
 // look follows the log if its head is not where the tail stands, and takes over what
 // has lost its owner.
 func (s *session) look(ctx context.Context, head store.Session) {
-	s.e.mu.Lock()
-	s.refs++
-	s.e.mu.Unlock()
-	posted := s.box.post(func() {
+	s.visit(func() {
 		if s.open && (head.Incarnation != s.ep || s.ep != "" && head.Head != s.pos) {
 			s.follow()
 		}
-		s.e.release(s)
 	})
-	if !posted {
-		s.e.release(s)
-	}
 	if !s.e.mayTakeOver() {
 		return
 	}

@@ -148,7 +148,11 @@ func (s *session) knows(h store.Hint) bool {
 
 // wake lets the tail look at the log soon. A full box loses nothing: the next
 // hint, append or resume looks again.
-func (s *session) wake() {
+func (s *session) wake() { s.visit(s.follow) }
+
+// visit has f run in the box soon and keeps the actor until then. Nothing happens if
+// nobody holds it any more, or the box is full.
+func (s *session) visit(f func()) {
 	s.e.mu.Lock()
 	held := s.refs > 0
 	if held {
@@ -159,7 +163,7 @@ func (s *session) wake() {
 		return
 	}
 	posted := s.box.post(func() {
-		s.follow()
+		f()
 		s.e.release(s)
 	})
 	if !posted {

@@ -48,18 +48,11 @@ func (s *session) unreadable(err error) {
 	}
 	s.again = true
 	s.logger().Debug("log not readable, tried again", zap.Error(err))
-	s.e.mu.Lock()
-	s.refs++
-	s.e.mu.Unlock()
-	retried := s.e.spawn(func() {
+	s.e.spawn(func() {
 		if pause(s.e.ctx, readAgain) == nil {
-			s.box.do(s.readAgain)
+			s.box.do(s.readAgain) // does nothing if the actor has been shut meanwhile
 		}
-		s.e.release(s)
 	})
-	if !retried {
-		s.e.release(s)
-	}
 }
 
 func (s *session) readAgain() {
